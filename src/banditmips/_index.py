@@ -1,0 +1,304 @@
+"""BanditMIPS: fit once, search many; save, load."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from banditmips._result import SearchResult
+from banditmips._search import AtomSet, run_queries
+from banditmips._validate import Options, as_store, check_bucket_size, check_rows, reject_unknown
+
+if TYPE_CHECKING:
+    from banditmips._files import SavedFile
+    from banditmips.atoms import AtomStore
+    from banditmips.race.buckets import Buckets
+
+__all__ = ["BanditMIPS", "load"]
+
+
+class BanditMIPS:
+    """Atoms that are searched many times: checked once, and with a warm start for every query.
+
+    `fit` reads the atoms once. It checks them for NaN and infinities, records their norms, range and column norms, and
+    caches a few hundred random coordinates of each in the layouts that a search reads fast (the paper's warm start). A
+    search may be called from several threads at once.
+
+    Parameters
+    ----------
+    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, budget, rescore, \
+    seed, n_jobs, trace, progress
+        As in `banditmips.search`. All but ``seed`` can be changed in a call of `search`; the seed belongs to the cache.
+    bucket_size : int, optional
+        Sort the atoms by norm into bins of this size and race them bin by bin (the paper's Bucket_AE, which takes 30):
+        fewer atoms are looked at where norms differ. Inner products only.
+    validate : bool
+        False skips the pass over the atoms: nothing is checked or recorded, results say ``checked=False``, and
+        ``paired`` has no protection against needles.
+
+    Attributes
+    ----------
+    n_atoms, n_coordinates : int
+        Shape of the atoms, removed ones included.
+    extra_bytes : int
+        Memory that the index takes beside the atoms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import banditmips as bm
+    >>> rng = np.random.default_rng(0)
+    >>> atoms = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5_000))
+    >>> index = bm.BanditMIPS(delta=0.01).fit(atoms)
+    >>> queries = 2 + rng.normal(size=(3, 5_000))
+    >>> indices, scores = index.search(queries, k=2)
+    >>> indices.shape
+    (3, 2)
+    >>> bool((indices[:, 0] == (queries @ atoms.T).argmax(axis=1)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        delta: float = 1e-3,
+        epsilon: float = 0.0,
+        objective: str = "inner_product",
+        sampling: str = "auto",
+        beta: float = 0.5,
+        bound: str = "paired",
+        sigma: float | str | None = None,
+        value_range: tuple[float, float] | None = None,
+        replacement: bool = False,
+        absolute: bool = False,
+        budget: int | None = None,
+        rescore: bool = True,
+        seed: int = 0,
+        n_jobs: int = 1,
+        trace: bool = False,
+        progress: bool = False,
+        bucket_size: int | None = None,
+        validate: bool = True,
+        **unknown: object,
+    ) -> None:
+        reject_unknown(unknown, "BanditMIPS")
+        self._options = Options(
+            delta=delta,
+            epsilon=epsilon,
+            objective=objective,
+            sampling=sampling,
+            beta=beta,
+            bound=bound,
+            sigma=sigma,
+            value_range=value_range,
+            replacement=replacement,
+            absolute=absolute,
+            budget=budget,
+            rescore=rescore,
+            seed=seed,
+            n_jobs=n_jobs,
+            trace=trace,
+            progress=progress,
+        )
+        self._bucket_size = check_bucket_size(bucket_size, self._options.objective)
+        self._validate = bool(validate)
+        self._atom_set: AtomSet | None = None
+        self._file: SavedFile | None = None
+
+    def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
+        self._file = file
+        self._atom_set = replace(atom_set, buckets=self._make_buckets(atom_set))
+
+    def fit(self, atoms: Any) -> Self:
+        """Read the atoms once and prepare for searches.
+
+        Parameters
+        ----------
+        atoms : array of shape (n, d)
+            As in `banditmips.search`. The index keeps a reference, not a copy: do not change the array afterwards.
+        """
+        self._atom_set = self._prepare(as_store(atoms))
+        self._file = None
+        return self
+
+    def _prepare(self, store: AtomStore) -> AtomSet:
+        from banditmips.atoms.cache import build_cache
+        from banditmips.atoms.facts import collect_facts
+
+        facts = collect_facts(store) if self._validate else None
+        value_range = self._options.value_range
+        if (
+            facts is not None
+            and value_range is not None
+            and not value_range[0] <= facts.low <= facts.high <= value_range[1]
+        ):
+            raise ValueError(
+                f"value_range is {value_range}, but the atoms' entries lie between {facts.low} and {facts.high}"
+            )
+        atom_set = AtomSet(
+            store, facts=facts, cache=build_cache(store, self._options.seed), unchecked=not self._validate
+        )
+        return replace(atom_set, buckets=self._make_buckets(atom_set))
+
+    def _make_buckets(self, atom_set: AtomSet) -> Buckets | None:
+        from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
+        from banditmips.race.kernels import permuted_coordinates
+
+        if self._bucket_size is None:
+            return None
+        n, d = atom_set.store.shape
+        if atom_set.facts is not None:
+            return Buckets.from_norms(atom_set.facts.squared_norms, d, self._bucket_size)
+        coordinates = permuted_coordinates(self._options.seed, d, 0, min(N_NORM_SAMPLES, d))
+        values = np.empty((n, coordinates.size))
+        atom_set.store.gather(np.arange(n), coordinates, values)
+        return Buckets.from_sample(values, d, self._bucket_size)
+
+    @property
+    def _fitted(self) -> AtomSet:
+        if self._atom_set is None:
+            raise ValueError("this BanditMIPS has no atoms yet: call fit(atoms) first")
+        return self._atom_set
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms, removed ones included."""
+        return self._fitted.store.shape[0]
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates of an atom."""
+        return self._fitted.store.shape[1]
+
+    @property
+    def extra_bytes(self) -> int:
+        """Memory that the index takes beside the atoms."""
+        fitted = self._fitted
+        total = 0 if fitted.cache is None else fitted.cache.nbytes
+        if fitted.facts is not None:
+            total += fitted.facts.squared_norms.nbytes + fitted.facts.column_squares.nbytes
+        if fitted.buckets is not None:
+            total += fitted.buckets.nbytes
+        return total
+
+    def search(self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Any) -> SearchResult:
+        """Find the k best atoms for each query.
+
+        Parameters
+        ----------
+        queries : array of shape (d,) or (m, d)
+        k : int
+        mask : bool array of shape (n,) or (m, n), optional
+            True excludes an atom.
+        **options
+            Options of `banditmips.search` that differ from the index's for this call.
+
+        Returns
+        -------
+        SearchResult
+            The failure probability ``delta`` holds for each query.
+        """
+        chosen = self._options
+        if options:
+            if "seed" in options:
+                raise TypeError(
+                    "search has no option 'seed': an index's coordinates are cached for the seed it was made with"
+                )
+            for name in ("bucket_size", "validate"):
+                if name in options:
+                    raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
+            reject_unknown([name for name in options if not hasattr(chosen, name)], "search")
+            chosen = replace(chosen, **options)
+            check_bucket_size(self._bucket_size, chosen.objective)
+        return run_queries(self._fitted, queries, k, chosen, mask)
+
+    def add(self, atoms: Any) -> Self:
+        """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read."""
+        from banditmips.atoms import JoinedStore
+
+        old = self._fitted
+        store = as_store(atoms)
+        if store.shape[1] != self.n_coordinates:
+            raise ValueError(
+                f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
+                f"(argument 'atoms', shape {store.shape})"
+            )
+        new = self._prepare(store)
+        parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
+        joined = AtomSet(
+            JoinedStore([*parts, store]),
+            facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
+            cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
+            removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
+            unchecked=old.unchecked,
+        )
+        self._atom_set = replace(joined, buckets=self._make_buckets(joined))
+        return self
+
+    def remove(self, indices: ArrayLike) -> Self:
+        """Take atoms out of all later searches. The other atoms keep their indices."""
+        old = self._fitted
+        rows = check_rows("indices", indices, self.n_atoms)
+        removed = np.zeros(self.n_atoms, dtype=np.bool_) if old.removed is None else old.removed.copy()
+        if removed[rows].any():
+            raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
+        removed[rows] = True
+        self._atom_set = replace(old, removed=removed)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the atoms and everything prepared for them to one file; `banditmips.load` opens it again.
+
+        The file is written beside its destination and renamed when it is complete, so a failure leaves the old
+        file as it was.
+        """
+        from banditmips._saving import save_index
+
+        settings = {**asdict(self._options), "bucket_size": self._bucket_size, "validate": self._validate}
+        save_index(path, self._fitted, settings)
+
+    def verify(self) -> None:
+        """Read the whole file that this index was loaded from and compare every block with its checksum.
+
+        Raises
+        ------
+        CorruptFileError
+            If a block is damaged; the message names the file and the block.
+        """
+        if self._file is None:
+            raise ValueError("this index was not loaded from a file, so there is nothing to verify")
+        self._file.verify()
+
+
+def load(path: str | os.PathLike[str]) -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk and are memory-mapped: what a search does not need is not read.
+
+    Raises
+    ------
+    CorruptFileError
+        If the file's head is damaged, or its length is not what it says; `BanditMIPS.verify` checks the rest.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> import banditmips as bm
+    >>> atoms = np.random.default_rng(0).normal(size=(10, 1000))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "atoms.bm")
+    ...     bm.BanditMIPS().fit(atoms).save(path)
+    ...     index = bm.load(path)
+    ...     index.verify()
+    ...     int(index.search(atoms[3]).indices[0])
+    3
+    """
+    from banditmips._saving import load_index
+
+    file, settings, atom_set = load_index(path)
+    index = BanditMIPS(**settings)
+    index._restore(file, atom_set)
+    return index

@@ -1,0 +1,189 @@
+"""What a search returns: the atoms, how sure we are of them, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Round", "SearchResult", "StopReason", "Trace"]
+
+
+class StopReason(StrEnum):
+    """Why a search ended."""
+
+    SEPARATED = "separated"
+    """Only k atoms were left: every other one had been dropped."""
+    EXHAUSTED = "exhausted"
+    """Every coordinate of the survivors had been sampled, so that their scores are exact."""
+    FINISHED_EXACTLY = "finished_exactly"
+    """The survivors' exact products were cheaper than more sampling (or ``delta`` is 0)."""
+    EPSILON = "epsilon"
+    """No atom left out can beat a returned one by more than ``epsilon``."""
+    BUDGET = "budget"
+    """The multiplies allowed were used up; the intervals say how sure the answer is."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a race, as ``trace=True`` records it.
+
+    Attributes
+    ----------
+    n_coordinates
+        Coordinates sampled so far.
+    n_survivors
+        Atoms still in the race after this round's eliminations.
+    leader
+        Index of the k-th best atom by estimate, the one that the others are measured against.
+    indices, scores, lower, upper
+        The leading atoms by estimate (best first) with the confidence intervals of their scores.
+    """
+
+    n_coordinates: int
+    n_survivors: int
+    leader: int
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The rounds of one query's race, and how the race was planned."""
+
+    rounds: tuple[Round, ...]
+    plan: str
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The atoms found for one query (1-d fields) or for a batch of m (2-d fields).
+
+    Unpacks as ``indices, scores``.
+
+    Attributes
+    ----------
+    indices : int64, shape (k,) or (m, k)
+        The atoms found, best first. Padded with -1 where there are fewer than k candidates.
+    scores : float64, same shape
+        Their scores: exact where `exact` says so, estimates otherwise; -inf in the padding.
+    lower, upper : float64, same shape
+        Confidence interval of each score; both equal the score where it is exact.
+    exact : bool, same shape
+        Whether the score was computed from all coordinates.
+    n_multiplies : int or int64 array of shape (m,)
+        (atom, coordinate) pairs evaluated for the query, cached or not. An exact finish counts the pairs that the
+        rounds had not seen yet; rescoring counts all of its k*d.
+    n_rounds, n_survivors : int or int64 array of shape (m,)
+        Rounds of sampling, and atoms still in the race at the end of them.
+    stop_reason : StopReason or tuple of m of them
+        Why the race ended.
+    delta_spent : float or float64 array of shape (m,)
+        Part of ``delta`` that was used: 0 where the answer comes from exact products of every candidate.
+    checked : bool
+        False where ``validate=False`` skipped the check of the atoms for NaN and infinities.
+    trace : Trace or tuple of m of them, or None
+        What happened in each round, if it was asked for.
+    """
+
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+    n_multiplies: Any
+    n_rounds: Any
+    n_survivors: Any
+    stop_reason: Any
+    delta_spent: Any
+    checked: bool = True
+    trace: Any = None
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Unpack as ``indices, scores``."""
+        yield self.indices
+        yield self.scores
+
+    @classmethod
+    def stack(cls, results: Sequence[SearchResult]) -> SearchResult:
+        """Join single-query results into the result of a batch (of at least one query)."""
+        traced = results[0].trace is not None
+        return cls(
+            indices=np.stack([r.indices for r in results]),
+            scores=np.stack([r.scores for r in results]),
+            lower=np.stack([r.lower for r in results]),
+            upper=np.stack([r.upper for r in results]),
+            exact=np.stack([r.exact for r in results]),
+            n_multiplies=np.array([r.n_multiplies for r in results], dtype=np.int64),
+            n_rounds=np.array([r.n_rounds for r in results], dtype=np.int64),
+            n_survivors=np.array([r.n_survivors for r in results], dtype=np.int64),
+            stop_reason=tuple(r.stop_reason for r in results),
+            delta_spent=np.array([r.delta_spent for r in results], dtype=np.float64),
+            checked=all(r.checked for r in results),
+            trace=tuple(r.trace for r in results) if traced else None,
+        )
+
+    def __getitem__(self, query: int) -> SearchResult:
+        """Return the result of one query of a batch."""
+        if self.indices.ndim == 1:
+            raise TypeError("this is the result of a single query; only a batch can be indexed")
+        return replace(
+            self,
+            indices=self.indices[query],
+            scores=self.scores[query],
+            lower=self.lower[query],
+            upper=self.upper[query],
+            exact=self.exact[query],
+            n_multiplies=int(self.n_multiplies[query]),
+            n_rounds=int(self.n_rounds[query]),
+            n_survivors=int(self.n_survivors[query]),
+            stop_reason=self.stop_reason[query],
+            delta_spent=float(self.delta_spent[query]),
+            trace=None if self.trace is None else self.trace[query],
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with one row for each (query, rank); needs the ``tables`` extra."""
+        from banditmips._extras import require
+
+        pandas = require("pandas", extra="tables", purpose="SearchResult.to_frame")
+        indices = np.atleast_2d(self.indices)
+        m, k = indices.shape
+        frame: pd.DataFrame = pandas.DataFrame(
+            {
+                "query": np.repeat(np.arange(m), k),
+                "rank": np.tile(np.arange(1, k + 1), m),
+                "index": indices.ravel(),
+                "score": self.scores.ravel(),
+                "lower": self.lower.ravel(),
+                "upper": self.upper.ravel(),
+                "exact": self.exact.ravel(),
+                "n_multiplies": np.repeat(np.atleast_1d(self.n_multiplies), k),
+                "stop_reason": np.repeat([str(s) for s in np.atleast_1d(self.stop_reason)], k),
+            }
+        )
+        return frame
+
+    def plot(self, query: int = 0) -> Figure:
+        """Draw the race of one query (``trace=True`` must have been asked for); needs the ``plot`` extra.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The leading atoms' intervals closing round by round, and below them the atoms still in the race.
+        """
+        from banditmips.plotting import plot_race
+
+        if self.trace is None:
+            raise ValueError("there is no trace to draw: search with trace=True")
+        return plot_race(self.trace[query] if isinstance(self.trace, tuple) else self.trace)

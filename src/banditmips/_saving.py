@@ -1,0 +1,116 @@
+"""What a saved index holds: from an `AtomSet` to named arrays and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
+from banditmips._search import AtomSet
+
+if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
+
+__all__ = ["load_index", "save_index"]
+
+_KIND = "index"
+
+
+def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
+    """Write an index: its settings, its atoms, and what was prepared for them."""
+    from banditmips.atoms import JoinedStore
+
+    stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
+    arrays: dict[str, NDArray[Any]] = {}
+    kinds = [_put_store(arrays, f"atoms{number}", store) for number, store in enumerate(stores)]
+    facts, cache = atom_set.facts, atom_set.cache
+    if facts is not None:
+        arrays["squared_norms"] = facts.squared_norms
+        arrays["column_squares"] = facts.column_squares
+        arrays["range"] = np.array([facts.low, facts.high])
+    if cache is not None:
+        arrays["cache_block"], arrays["cache_prefix"] = cache.block, cache.prefix
+    if atom_set.removed is not None:
+        arrays["removed"] = atom_set.removed
+    value_range = settings["value_range"]
+    plain = {**settings, "value_range": None if value_range is None else [float(x) for x in value_range]}
+    metadata = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
+    write_file(path, metadata, arrays)
+
+
+def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> str:
+    from banditmips.atoms import DenseStore, SparseStore
+
+    if isinstance(store, DenseStore):
+        arrays[name] = store.array
+        return "dense"
+    if isinstance(store, SparseStore):
+        arrays[f"{name}_data"] = store.rows.data
+        arrays[f"{name}_indices"] = store.rows.indices
+        arrays[f"{name}_indptr"] = store.rows.indptr
+        arrays[f"{name}_shape"] = np.array(store.shape, dtype=np.int64)
+        return "sparse"
+    raise TypeError(f"atoms in a {type(store).__name__} cannot be saved, only dense arrays and sparse matrices")
+
+
+def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet]:
+    """Open a file that `save_index` wrote: (the file, the settings, the atoms)."""
+    file = read_file(path)
+    try:
+        if file.metadata.get("kind") != _KIND:
+            raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
+        settings = dict(file.metadata["settings"])
+        if settings["value_range"] is not None:
+            settings["value_range"] = tuple(settings["value_range"])
+        atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
+    except (KeyError, TypeError, ValueError) as error:
+        # The checksums fit, so another program wrote this, or another version.
+        raise CorruptFileError(
+            path, "header", f"it is not a saved index as this version writes it ({error})"
+        ) from error
+    return file, settings, atom_set
+
+
+def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], unchecked: bool) -> AtomSet:
+    from banditmips.atoms import JoinedStore
+    from banditmips.atoms.cache import WarmCache
+    from banditmips.atoms.facts import AtomFacts
+
+    stores = [_get_store(arrays, f"atoms{number}", kind) for number, kind in enumerate(metadata["stores"])]
+    store = stores[0] if len(stores) == 1 else JoinedStore(stores)
+    n, d = store.shape
+    if [n, d] != metadata["shape"]:
+        raise ValueError(f"its atoms have shape {(n, d)}, but it says {metadata['shape']}")
+    facts = cache = None
+    if "squared_norms" in arrays:
+        low, high = arrays["range"].tolist()
+        facts = AtomFacts(_shaped(arrays, "squared_norms", n), low, high, _shaped(arrays, "column_squares", d))
+    if "cache_block" in arrays:
+        block, prefix = arrays["cache_block"], arrays["cache_prefix"]
+        if block.shape[1] != n or prefix.shape[0] != n or block.shape[0] > prefix.shape[1]:
+            raise ValueError(f"its caches have shapes {block.shape} and {prefix.shape}")
+        cache = WarmCache(block, prefix)
+    removed = _shaped(arrays, "removed", n) if "removed" in arrays else None
+    return AtomSet(store, facts=facts, cache=cache, removed=removed, unchecked=unchecked)
+
+
+def _shaped(arrays: Mapping[str, NDArray[Any]], name: str, length: int) -> NDArray[Any]:
+    array = arrays[name]
+    if array.shape != (length,):
+        raise ValueError(f"its {name} have shape {array.shape}")
+    return np.asarray(array)
+
+
+def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str) -> AtomStore:
+    from banditmips.atoms import DenseStore, SparseStore
+
+    if kind == "dense":
+        return DenseStore(arrays[name])
+    n, d = arrays[f"{name}_shape"].tolist()
+    parts = (arrays[f"{name}_data"], arrays[f"{name}_indices"], arrays[f"{name}_indptr"])
+    return SparseStore(scipy.sparse.csr_array(tuple(np.asarray(part) for part in parts), shape=(n, d)))

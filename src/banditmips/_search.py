@@ -1,0 +1,433 @@
+"""search(): validate -> plan -> race -> finish -> SearchResult."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from banditmips._result import SearchResult, StopReason, Trace
+from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
+
+if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
+    from banditmips.atoms.cache import WarmCache
+    from banditmips.atoms.facts import AtomFacts
+    from banditmips.race.buckets import Buckets
+    from banditmips.race.elimination import Contest, Outcome, Reader
+
+__all__ = ["AtomSet", "run_queries", "search"]
+
+
+def search(
+    atoms: Any,
+    queries: ArrayLike,
+    k: int = 1,
+    *,
+    delta: float = 1e-3,
+    epsilon: float = 0.0,
+    objective: str = "inner_product",
+    sampling: str = "auto",
+    beta: float = 0.5,
+    bound: str = "paired",
+    sigma: float | str | None = None,
+    value_range: tuple[float, float] | None = None,
+    replacement: bool = False,
+    absolute: bool = False,
+    budget: int | None = None,
+    rescore: bool = True,
+    mask: ArrayLike | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    trace: bool = False,
+    progress: bool = False,
+    **unknown: object,
+) -> SearchResult:
+    """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
+
+    Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
+    (see docs/guarantees.md): ``bound="paired"`` is asymptotic, the others rest on a theorem whenever what you told them
+    (``sigma`` or ``value_range``) is true. Failures of different queries may be correlated, because they share
+    the seed's random numbers; for all m queries at once, divide delta by m.
+
+    Parameters
+    ----------
+    atoms : array of shape (n, d)
+        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, anything
+        array-like or with DLPack, or an `AtomStore`. Never copied whole, never changed.
+    queries : array of shape (d,) or (m, d)
+        One query, or a batch.
+    k : int
+        How many atoms to find. If there are fewer, the result is padded with index -1 and score -inf.
+    delta : float in [0, 1)
+        Failure probability allowed for each query. 0 computes every product exactly.
+    epsilon : float
+        Shortfall allowed, in units of the score: stop once no atom can beat a returned one by more than that.
+    objective : {"inner_product", "cosine", "neg_sqeuclidean", "neg_l1"}
+        What to maximise. The cosine needs the atoms' norms: a search without an index reads all atoms for them.
+    sampling : {"auto", "weighted", "optimal", "uniform", "sorted"}
+        How to choose coordinates: ``weighted`` by ``|q|**(2*beta)``; ``optimal`` by Theorem 2 of the paper (needs an
+        index); ``uniform``; ``sorted`` by falling |q|, which is the paper's BanditMIPS-alpha and promises nothing.
+        ``auto`` is ``weighted`` for ``bound="paired"``, unless cached coordinates make ``uniform`` faster, and
+        ``uniform`` for the other bounds. Coordinates where the query is 0 are never sampled for products.
+    beta : float
+        Exponent of the weights.
+    bound : {"paired", "hoeffding", "hoeffding_serfling", "bernstein"}
+        Confidence bound by which atoms are dropped.
+    sigma : float, "estimate" or None
+        For the Hoeffding bounds: sub-Gaussian parameter of one sampled term ``q[J]*v[J]``. ``"estimate"`` takes the
+        largest sample deviation of the first round, which no theorem covers. None derives it from the range.
+    value_range : (low, high), optional
+        For the Hoeffding and Bernstein bounds: interval that holds every entry of the atoms. An index knows it.
+    replacement : bool
+        Draw coordinates with replacement, as in the paper's analysis.
+    absolute : bool
+        Rank by the size of the score, whatever its sign.
+    budget : int, optional
+        Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
+        returned with ``stop_reason="budget"`` and honest intervals.
+    rescore : bool
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, nothing costs d.
+    mask : bool array of shape (n,) or (m, n), optional
+        True excludes an atom.
+    seed : int
+        The same seed gives the same answer at any batch size or number of threads.
+    n_jobs : int
+        Threads over queries; -1 means one for each core.
+    trace : bool
+        Record every round in ``result.trace``.
+    progress : bool
+        Show a progress bar over the queries.
+
+    Returns
+    -------
+    SearchResult
+        Unpacks as ``indices, scores``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import banditmips as bm
+    >>> rng = np.random.default_rng(0)
+    >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
+    >>> query = 1 + rng.normal(size=20_000)
+    >>> result = bm.search(atoms, query, k=2)
+    >>> indices, scores = result
+    >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
+    True
+    >>> result.n_multiplies < atoms.size / 4
+    True
+    """
+    reject_unknown(unknown, "search")
+    options = Options(
+        delta=delta,
+        epsilon=epsilon,
+        objective=objective,
+        sampling=sampling,
+        beta=beta,
+        bound=bound,
+        sigma=sigma,
+        value_range=value_range,
+        replacement=replacement,
+        absolute=absolute,
+        budget=budget,
+        rescore=rescore,
+        seed=seed,
+        n_jobs=n_jobs,
+        trace=trace,
+        progress=progress,
+    )
+    return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+
+
+@dataclass(frozen=True)
+class AtomSet:
+    """The atoms of a search, with all that is known about them.
+
+    Attributes
+    ----------
+    facts, cache, buckets
+        What an index has prepared; None for a search without one.
+    removed : bool array of shape (n,), or None
+        Atoms that are no longer to be found.
+    unchecked : bool
+        Whether the user asked for no check of the entries.
+    """
+
+    store: AtomStore
+    facts: AtomFacts | None = None
+    cache: WarmCache | None = None
+    buckets: Buckets | None = None
+    removed: NDArray[np.bool_] | None = None
+    unchecked: bool = False
+
+
+def run_queries(
+    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+) -> SearchResult:
+    """Answer one query or a batch."""
+    from banditmips.atoms.facts import collect_facts
+
+    k = check_k(k)
+    n, d = atom_set.store.shape
+    rows, single = as_queries(queries, d)
+    masks = as_mask(mask, n, len(rows), single)
+    if options.budget is not None and options.budget < n:
+        raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
+    if options.objective == "cosine" and atom_set.facts is None:
+        atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
+
+    def answer(i: int) -> SearchResult:
+        return _Query(atom_set, rows[i], k, options, None if masks is None else masks[i]).answer()
+
+    if single:
+        return answer(0)
+    if len(rows) == 0:
+        return _empty_batch(k, options.trace, checked=not atom_set.unchecked)
+    return SearchResult.stack(list(_map(answer, len(rows), options)))
+
+
+def _map(answer: Callable[[int], SearchResult], m: int, options: Options) -> Iterable[SearchResult]:
+    """Answer queries 0, ..., m-1, in threads if asked for, with a progress bar if asked for."""
+    n_jobs = (os.cpu_count() or 1) if options.n_jobs == -1 else options.n_jobs
+    if n_jobs == 1 or m == 1:
+        yield from _with_progress(map(answer, range(m)), m, options.progress)
+        return
+    pool = ThreadPoolExecutor(min(n_jobs, m))
+    try:
+        yield from _with_progress(pool.map(answer, range(m)), m, options.progress)
+    finally:
+        # After Ctrl-C or an error, queries that have not begun are dropped.
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:
+    if not progress:
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(results, description="searching", total=m, console=Console(stderr=True))
+
+
+class _Query:
+    """One query on its way from the user's row to a result."""
+
+    def __init__(
+        self,
+        atom_set: AtomSet,
+        query: NDArray[Any],
+        k: int,
+        options: Options,
+        excluded: NDArray[np.bool_] | None,
+    ) -> None:
+        from banditmips.race.setup import OBJECTIVE_CODES, make_sampler
+
+        self._atoms = atom_set
+        self._options = options
+        self._k = k
+        n, d = atom_set.store.shape
+        self._query = np.asarray(query, dtype=np.float64)
+        self._candidates = _candidates(n, excluded, atom_set.removed)
+        self._objective = OBJECTIVE_CODES[options.objective]
+        # Where the query is 0, a product adds nothing; a difference does.
+        is_product = options.objective in ("inner_product", "cosine")
+        self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
+        self._row_scale = self._make_row_scale()
+        facts = atom_set.facts
+        self._sampler = make_sampler(
+            self._query,
+            self._support,
+            options,
+            None if facts is None else facts.column_squares,
+            has_cache=atom_set.cache is not None,
+        )
+
+    def _make_row_scale(self) -> NDArray[np.float64] | None:
+        if self._options.objective != "cosine":
+            return None
+        assert self._atoms.facts is not None
+        norms = np.sqrt(self._atoms.facts.squared_norms) * np.linalg.norm(self._query)
+        # The cosine with a zero vector is taken as 0.
+        return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+    def _reader(self) -> Reader:
+        from banditmips.atoms.cache import CachedReader
+        from banditmips.atoms.reading import StoreReader
+
+        # Visiting only the support costs a cache line for each product, so it pays where the support is small.
+        few = self._support.size <= self._query.size // 2
+        cache = self._atoms.cache
+        reader = (CachedReader if cache is not None and self._sampler.follows_uniform_order else StoreReader)(
+            self._atoms.store,
+            self._query,
+            self._support if few else None,
+            self._objective,
+            self._row_scale,
+            check_finite=self._atoms.facts is None and not self._atoms.unchecked,
+        )
+        if isinstance(reader, CachedReader) and cache is not None:
+            reader.cache = cache
+        return reader
+
+    def _contest(self) -> Contest:
+        from banditmips.race.elimination import Contest
+
+        facts, rows, options = self._atoms.facts, self._candidates, self._options
+        return Contest(
+            candidates=rows,
+            row_scale=np.ones(rows.size) if self._row_scale is None else self._row_scale[rows],
+            squared_norms=np.full(rows.size, np.nan) if facts is None else facts.squared_norms[rows],
+            query=self._query,
+            objective=self._objective,
+            k=self._k,
+            delta=options.delta,
+            epsilon=options.epsilon,
+            absolute=options.absolute,
+            budget=options.budget,
+            traced=options.trace,
+        )
+
+    def answer(self) -> SearchResult:
+        """Race, finish, and put the result together."""
+        from banditmips.race.elimination import Outcome
+
+        reader = self._reader()
+        rows = self._candidates
+        if rows.size == 0:
+            nothing = np.empty(0)
+            outcome = Outcome(
+                rows, nothing, nothing, np.empty(0, dtype=np.bool_), 0, 0, 0, StopReason.EXHAUSTED, 0.0, []
+            )
+            return self._result(outcome, "no candidates")
+        everything = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
+        if everything and self._affordable(rows.size * reader.exact_cost, 0):
+            outcome = self._all_exactly(reader)
+            plan = "exact products of all candidates"
+        else:
+            outcome = self._race(reader)
+            plan = f"{type(self._sampler).__name__}, bound {self._options.bound}"
+        if self._options.rescore:
+            self._rescore(outcome, reader)
+        return self._result(outcome, plan)
+
+    def _affordable(self, cost: int, spent: int) -> bool:
+        return self._options.budget is None or spent + cost <= self._options.budget
+
+    def _all_exactly(self, reader: Reader) -> Outcome:
+        from banditmips.race.elimination import Outcome
+
+        rows = self._candidates
+        return Outcome(
+            survivors=rows,
+            scores=reader.exact(rows),
+            radius=np.zeros(rows.size),
+            exact=np.ones(rows.size, dtype=np.bool_),
+            n_multiplies=rows.size * reader.exact_cost,
+            n_rounds=0,
+            n_survivors=rows.size,
+            stop_reason=StopReason.FINISHED_EXACTLY,
+            delta_spent=0.0,
+            rounds=[],
+        )
+
+    def _race(self, reader: Reader) -> Outcome:
+        from banditmips.race.buckets import race_buckets
+        from banditmips.race.elimination import measure, race
+        from banditmips.race.planner import Schedule
+        from banditmips.race.setup import make_bound
+
+        options, facts = self._options, self._atoms.facts
+        known_range = None if facts is None else (facts.low, facts.high)
+        on_support = self._query[self._support]
+
+        def bound_for(contest: Contest) -> Any:
+            return make_bound(
+                options,
+                self._sampler,
+                on_support,
+                known_range,
+                contest.delta,
+                contest.candidates.size,
+                self._k,
+            )
+
+        def run(contest: Contest) -> Outcome:
+            return race(contest, reader, self._sampler, bound_for(contest), Schedule())
+
+        def measure_best(contest: Contest, size: int) -> Outcome:
+            return measure(contest, reader, self._sampler, bound_for(contest), size)
+
+        contest = self._contest()
+        if self._atoms.buckets is None or self._support.size == 0:
+            return run(contest)
+        return race_buckets(contest, self._atoms.buckets, run, measure_best)
+
+    def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
+        """Positions of the survivors, best first; of equals the one with the smaller index."""
+        scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
+        return np.lexsort((outcome.survivors, -scores))
+
+    def _rescore(self, outcome: Outcome, reader: Reader) -> None:
+        from banditmips.race.elimination import finish_exactly
+
+        best = self._ranking(outcome)[: self._k]
+        best = best[~outcome.exact[best]]
+        if best.size and self._affordable(best.size * reader.exact_cost, outcome.n_multiplies):
+            finish_exactly(outcome, reader, best, reader.exact_cost)
+
+    def _result(self, outcome: Outcome, plan: str) -> SearchResult:
+        # Rescored scores are on another footing than estimates: what is returned is settled before they are compared.
+        best = self._ranking(outcome)[: self._k]
+        pad = self._k - best.size
+        scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
+        radius = np.append(outcome.radius[best], np.zeros(pad))
+        return SearchResult(
+            indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
+            scores=scores,
+            lower=scores - radius,
+            upper=scores + radius,
+            exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
+            n_multiplies=outcome.n_multiplies,
+            n_rounds=outcome.n_rounds,
+            n_survivors=outcome.n_survivors,
+            stop_reason=outcome.stop_reason,
+            delta_spent=outcome.delta_spent,
+            checked=not self._atoms.unchecked,
+            trace=Trace(tuple(outcome.rounds), plan) if self._options.trace else None,
+        )
+
+
+def _candidates(n: int, excluded: NDArray[np.bool_] | None, removed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    if excluded is None and removed is None:
+        return np.arange(n)
+    out = np.zeros(n, dtype=np.bool_)
+    for mask in (excluded, removed):
+        if mask is not None:
+            out |= mask
+    return np.flatnonzero(~out)
+
+
+def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+    counts = np.empty(0, dtype=np.int64)
+    scores = np.empty((0, k))
+    return SearchResult(
+        indices=np.empty((0, k), dtype=np.int64),
+        scores=scores,
+        lower=scores,
+        upper=scores,
+        exact=np.empty((0, k), dtype=np.bool_),
+        n_multiplies=counts,
+        n_rounds=counts,
+        n_survivors=counts,
+        stop_reason=(),
+        delta_spent=np.empty(0),
+        checked=checked,
+        trace=() if traced else None,
+    )

@@ -1,0 +1,390 @@
+"""Table files: matrices to search come in, rows of results go out; a file's suffix says what it is."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import math
+import os
+import secrets
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from banditmips._extras import require
+from banditmips._result import SearchResult
+
+__all__ = [
+    "check_folder",
+    "check_output",
+    "read_matrix",
+    "replacing",
+    "result_columns",
+    "write_columns",
+    "write_csv",
+]
+
+
+_CSV = "utf-8-sig"
+"""Encoding of .csv files: UTF-8, with or without the mark that spreadsheets put in front."""
+
+
+# --- matrices in ----------------------------------------------------------------------------------------------------
+
+
+def read_matrix(path: str | os.PathLike[str], key: str | None = None, header: bool | None = None) -> Any:
+    r"""Read a matrix, one atom or query in each row, from a ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` file.
+
+    Parameters
+    ----------
+    path
+        ``.npy`` is memory-mapped. ``.npz`` holds one array, or several of which `key` names one, or a matrix that
+        `scipy.sparse.save_npz` wrote. ``.csv`` may begin with a line of names. ``.parquet`` holds a number in each
+        column, or one column of equally long lists.
+    key
+        Name of the array in an ``.npz`` file, or of the list column in a ``.parquet`` file.
+    header
+        Whether a ``.csv`` file begins with a line of names. None looks at it: no name is a number.
+
+    Returns
+    -------
+    ndarray or scipy.sparse matrix
+        Of two dimensions; a single row where an ``.npy`` or ``.npz`` file holds a vector.
+
+    Raises
+    ------
+    OSError
+        If the file is not there, or may not be read.
+    ValueError
+        If it cannot be read as a matrix of real numbers; the message names the file and the place in it.
+    ImportError
+        If reading it takes an extra that is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "queries.csv")
+    ...     _ = path.write_text("price,weight\n1,2\n3,4.5\n")
+    ...     read_matrix(path)
+    array([[1. , 2. ],
+           [3. , 4.5]])
+    """
+    path = Path(path)
+    read = _choose(path, _READERS, "read")
+    if key is not None and read in (_read_npy, _read_csv):
+        raise ValueError(f"{path}: a {path.suffix.lower()} file holds one table only, so there is no {key!r} to choose")
+    with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+        pass
+    matrix = _read_csv(path, header) if read is _read_csv else read(path, key)
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"{path}: expected real numbers, got dtype {matrix.dtype}")
+    if matrix.ndim == 1:
+        matrix = matrix[np.newaxis]
+    if matrix.ndim != 2:
+        raise ValueError(f"{path}: expected a matrix (2 dimensions), got shape {matrix.shape}")
+    return matrix
+
+
+def _choose(path: Path, by_suffix: Mapping[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
+    suffix = path.suffix.lower()
+    if suffix not in by_suffix:
+        known = ", ".join(by_suffix)
+        raise ValueError(f"{path}: cannot {verb} a file with suffix {suffix!r}; known are {known}")
+    return by_suffix[suffix]
+
+
+def _read_npy(path: Path, key: None) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
+    return array
+
+
+def _read_npz(path: Path, key: str | None) -> Any:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array; its suffix should be .npy")
+            names = archive.files
+            if key is None and {"format", "shape", "data"} <= set(names):
+                return scipy.sparse.load_npz(path)
+            if key is None and len(names) == 1:
+                key = names[0]
+            if key in names:
+                return archive[key]
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # NumPy takes what it does not know for a pickle, which is no help to the owner of a damaged file.
+        problem = "it is no .npz archive" if "pickle" in str(error) else error
+        raise ValueError(f"{path}: cannot be read as .npz: {problem}") from error
+    held = ", ".join(names) or "nothing"
+    raise ValueError(f"{path}: {'name one of its arrays' if key is None else f'has no array {key!r}'}; it holds {held}")
+
+
+def _read_parquet(path: Path, key: str | None) -> NDArray[Any]:
+    parquet = require("pyarrow.parquet", extra="tables", purpose=f"reading {path.name}")
+    arrow = require("pyarrow", extra="tables", purpose=f"reading {path.name}")
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+    except (OSError, arrow.ArrowException) as error:
+        raise ValueError(f"{path}: cannot be read as .parquet: {error}") from error
+    if key is not None:
+        if key not in table.column_names:
+            raise ValueError(f"{path}: has no column {key!r}; it holds {', '.join(table.column_names[:20])}")
+        table = table.select([key])
+    if table.num_columns == 1 and _is_list(arrow, table.schema.field(0).type):
+        return _from_lists(arrow, table.column(0), f"{path}: column {table.column_names[0]!r}")
+    return _from_numbers(arrow, table, path)
+
+
+def _is_list(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_number(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _from_lists(arrow: Any, lists: Any, where: str) -> NDArray[Any]:
+    compute = require("pyarrow.compute", extra="tables", purpose="reading .parquet")
+    if not _is_number(arrow, lists.type.value_type):
+        raise ValueError(f"{where} must hold lists of numbers, got {lists.type}")
+    if lists.null_count:
+        raise ValueError(f"{where} has no value in row {_first(lists.is_null())}")
+    lengths = compute.list_value_length(lists)
+    if len(lists) == 0:
+        return np.empty((0, 0))
+    width = lengths[0].as_py()
+    uneven = compute.not_equal(lengths, width)
+    if compute.any(uneven).as_py():
+        row = _first(uneven)
+        raise ValueError(
+            f"{where} must hold lists of one length, got {width} entries in row 0 and {lengths[row]} in row {row}"
+        )
+    values = compute.list_flatten(lists)
+    if values.null_count:
+        row, entry = divmod(_first(values.is_null()), width)
+        raise ValueError(f"{where} has no value in row {row}, entry {entry}")
+    matrix: NDArray[Any] = values.to_numpy().reshape(len(lists), width)
+    return matrix
+
+
+def _first(flags: Any) -> int:
+    return int(flags.to_numpy().argmax())
+
+
+def _from_numbers(arrow: Any, table: Any, path: Path) -> NDArray[Any]:
+    for field in table.schema:
+        if not _is_number(arrow, field.type):
+            raise ValueError(
+                f"{path}: expected columns of numbers or a single column of lists, but column {field.name!r} holds "
+                f"{field.type} (a list column among others can be chosen by its name)"
+            )
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if column.null_count:
+            raise ValueError(f"{path}: has no value in row {_first(column.is_null())} of column {name!r}")
+    columns = [column.to_numpy() for column in table.columns]
+    matrix = np.empty((table.num_rows, len(columns)), dtype=np.result_type(np.bool_, *columns))
+    for j, column in enumerate(columns):
+        matrix[:, j] = column
+    return matrix
+
+
+def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
+    try:
+        n_before, delimiter = _inspect_csv(path, header)
+        try:
+            return np.loadtxt(path, np.float64, "#", delimiter, None, n_before, ndmin=2, encoding=_CSV, quotechar='"')
+        except UnicodeDecodeError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"{path}: {_csv_problem(path, n_before, delimiter) or error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is no text in UTF-8 ({error.reason})") from error
+
+
+def _inspect_csv(path: Path, header: bool | None) -> tuple[int, str]:
+    """Return how many lines stand before the numbers, and what separates these."""
+    with open(path, encoding=_CSV, newline="") as file:
+        is_first = True
+        for number, line in enumerate(file):
+            if _says_nothing(line):
+                continue
+            delimiter = next((mark for mark in ",;\t" if mark in line), ",")
+            fields = next(csv.reader([line], delimiter=delimiter))
+            if not is_first or not (_is_header(fields, f"{path}: line {number + 1}") if header is None else header):
+                return number, delimiter
+            is_first = False
+    raise ValueError(f"{path}: has no rows of numbers")
+
+
+def _is_header(fields: list[str], where: str) -> bool:
+    """Tell a line of names from a line of numbers: no field of a header is a number."""
+    if len(fields) > 1 and fields == [str(i) for i in range(len(fields))]:
+        # What pandas writes for columns without names would pass for atom 0, and shift all the others.
+        raise ValueError(f"{where} counts 0, 1, 2, ...: names or numbers? Say --header or --no-header")
+    return not any(_is_numeral(field) for field in fields)
+
+
+def _says_nothing(line: str) -> bool:
+    return not line.strip() or line.startswith("#")
+
+
+def _is_numeral(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv_problem(path: Path, n_before: int, delimiter: str) -> str | None:
+    """Find the first line that is not like the others, to name it as the user's editor counts lines."""
+    n_fields = None
+    with open(path, encoding=_CSV, newline="") as file:
+        for number, line in enumerate(file, start=1):
+            if number <= n_before or _says_nothing(line):
+                continue
+            fields = next(csv.reader([line.partition("#")[0].rstrip()], delimiter=delimiter))
+            n_fields = len(fields) if n_fields is None else n_fields
+            for position, field in enumerate(fields, start=1):
+                if not _is_numeral(field):
+                    return f"line {number}, field {position}: expected a number, got {field[:40]!r}"
+            if len(fields) != n_fields:
+                return f"line {number}: expected {n_fields} fields like the lines before, got {len(fields)}"
+    return None
+
+
+_READERS: dict[str, Callable[[Path, Any], Any]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+}
+
+
+# --- results out ----------------------------------------------------------------------------------------------------
+
+
+def result_columns(result: SearchResult) -> dict[str, NDArray[Any]]:
+    """Return a batch's result as columns, one row for each (query, rank); ranks count from 1, all else from 0."""
+    m, k = result.indices.shape
+    return {
+        "query": np.repeat(np.arange(m), k),
+        "rank": np.tile(np.arange(1, k + 1), m),
+        "index": result.indices.ravel(),
+        "score": result.scores.ravel(),
+        "lower": result.lower.ravel(),
+        "upper": result.upper.ravel(),
+        "exact": result.exact.ravel(),
+        "n_multiplies": np.repeat(result.n_multiplies, k),
+        "stop_reason": np.repeat(np.array([str(reason) for reason in result.stop_reason], dtype=np.str_), k),
+    }
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """Raise now what `write_columns` would raise after a long search: a wrong suffix, a missing folder or extra."""
+    path = Path(path)
+    if _choose(path, _WRITERS, "write") is _write_parquet:
+        require("pyarrow.parquet", extra="tables", purpose=f"writing {path.name}")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raise if the folder that a file is to be written to is not there, or is closed to us."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, f"the folder {path.parent} may not be written to", str(path))
+
+
+def write_columns(path: str | os.PathLike[str], columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write equally long columns to a ``.csv``, ``.parquet``, ``.npz``, ``.json`` or ``.jsonl`` file.
+
+    The file appears whole or not at all. JSON is written as one object in each line, with null for what is not finite.
+    """
+    path = Path(path)
+    write = _choose(path, _WRITERS, "write")
+    with replacing(path) as file:
+        write(file, columns)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a temporary file beside `path` that takes its place if the block ends well, and is removed otherwise."""
+    target = os.path.realpath(path)
+    temporary = os.path.join(os.path.dirname(target), f".banditmips-{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, temporary)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), os.fspath(path)) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary)
+
+
+def write_csv(file: IO[str], columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write a line of names and a line for each row; floats are written so that reading gives them back exactly."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    for row in _rows(columns):
+        writer.writerow([str(value).lower() if isinstance(value, bool) else value for value in row])
+
+
+def _write_csv_bytes(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    write_csv(text, columns)
+    text.detach()  # writes the rest, and leaves the file open to the caller
+
+
+def _write_json_lines(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    for row in _rows(columns):
+        plain = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
+        line = json.dumps(dict(zip(columns, plain, strict=True)), allow_nan=False)
+        file.write(line.encode("utf-8") + b"\n")
+
+
+def _write_npz(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    np.savez(file, **columns)  # type: ignore[arg-type]  # the stubs take a column for the option allow_pickle
+
+
+def _write_parquet(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    arrow = require("pyarrow", extra="tables", purpose="writing .parquet")
+    parquet = require("pyarrow.parquet", extra="tables", purpose="writing .parquet")
+    parquet.write_table(arrow.table({name: arrow.array(column) for name, column in columns.items()}), file)
+
+
+def _rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.tolist() for column in columns.values()), strict=True)
+
+
+_WRITERS: dict[str, Callable[[IO[bytes], Mapping[str, NDArray[Any]]], None]] = {
+    ".csv": _write_csv_bytes,
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
+    ".json": _write_json_lines,
+    ".jsonl": _write_json_lines,
+}

@@ -1,0 +1,245 @@
+"""The only place that checks and converts what a user hands in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
+
+__all__ = [
+    "Options",
+    "as_mask",
+    "as_queries",
+    "as_store",
+    "check_bucket_size",
+    "check_k",
+    "check_rows",
+    "reject_unknown",
+]
+
+OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
+SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
+BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
+
+
+@dataclass(frozen=True)
+class Options:
+    """All options of a search, checked. The docstring of `banditmips.search` says what each means."""
+
+    delta: float = 1e-3
+    epsilon: float = 0.0
+    objective: str = "inner_product"
+    sampling: str = "auto"
+    beta: float = 0.5
+    bound: str = "paired"
+    sigma: float | str | None = None
+    value_range: tuple[float, float] | None = None
+    replacement: bool = False
+    absolute: bool = False
+    budget: int | None = None
+    rescore: bool = True
+    seed: int = 0
+    n_jobs: int = 1
+    trace: bool = False
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        """Check each option, then those that must go together."""
+        _check_real("delta", self.delta, "in [0, 1)", is_fine=lambda x: 0.0 <= x < 1.0)
+        _check_real("epsilon", self.epsilon, "at least 0 and finite", is_fine=lambda x: 0.0 <= x < np.inf)
+        _check_real("beta", self.beta, "at least 0 and finite", is_fine=lambda x: 0.0 <= x < np.inf)
+        _check_choice("objective", self.objective, OBJECTIVES)
+        _check_choice("sampling", self.sampling, SAMPLINGS)
+        _check_choice("bound", self.bound, BOUNDS)
+        for name in ("replacement", "absolute", "rescore", "trace", "progress"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.budget is not None:
+            _check_integer("budget", self.budget, minimum=1)
+        _check_integer("seed", self.seed, minimum=0)
+        if self.seed >= 1 << 63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}")
+        _check_integer("n_jobs", self.n_jobs, minimum=-1)
+        if self.n_jobs == 0:
+            raise ValueError("n_jobs must be a number of threads, or -1 for one for each core, got 0")
+        self._check_sigma_and_range()
+        self._check_combinations()
+
+    def _check_sigma_and_range(self) -> None:
+        if isinstance(self.sigma, str):
+            if self.sigma != "estimate":
+                raise ValueError(f"sigma must be a positive number, 'estimate' or None, got {self.sigma!r}")
+        elif self.sigma is not None:
+            _check_real("sigma", self.sigma, "positive and finite", is_fine=lambda x: 0.0 < x < np.inf)
+        if self.value_range is not None:
+            try:
+                low, high = (float(x) for x in self.value_range)
+            except (TypeError, ValueError):
+                raise TypeError(f"value_range must be a pair (low, high), got {self.value_range!r}") from None
+            if not -np.inf < low <= high < np.inf:
+                raise ValueError(f"value_range must be finite with low <= high, got {self.value_range!r}")
+        if self.sigma is not None and not self.bound.startswith("hoeffding"):
+            raise ValueError(f"sigma is used by bound='hoeffding' and 'hoeffding_serfling' only, not by {self.bound!r}")
+        if self.value_range is not None and self.bound == "paired":
+            raise ValueError("value_range is used by the hoeffding and bernstein bounds only, not by 'paired'")
+
+    def _check_combinations(self) -> None:
+        weighted = self.sampling in ("weighted", "optimal")
+        if weighted and not self.replacement and self.bound != "paired":
+            raise ValueError(
+                f"bound={self.bound!r} holds for weighted sampling with replacement only: "
+                f"set replacement=True, sampling='uniform' or bound='paired' (got sampling={self.sampling!r})"
+            )
+        if self.replacement and self.bound == "hoeffding_serfling":
+            raise ValueError("bound='hoeffding_serfling' is for sampling without replacement: set replacement=False")
+        if self.replacement and self.sampling == "sorted":
+            raise ValueError("sampling='sorted' takes each coordinate once: set replacement=False")
+        if self.objective.startswith("neg_") and (weighted or self.sampling == "sorted"):
+            raise ValueError(
+                f"sampling={self.sampling!r} follows the query's entries, which says nothing about "
+                f"objective={self.objective!r}: use sampling='uniform' or 'auto'"
+            )
+        if self.objective.startswith("neg_") and self.absolute:
+            raise ValueError(f"absolute=True makes no sense with objective={self.objective!r}, which is never positive")
+
+
+def reject_unknown(unknown: Iterable[str], where: str) -> None:
+    """Raise for option names that do not exist, suggesting the nearest one that does."""
+    known = [field.name for field in fields(Options)] + ["k", "mask", "bucket_size", "validate"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(known))}"
+        raise TypeError(f"{where} has no option {name!r}{hint}")
+
+
+def check_k(k: object) -> int:
+    """Check the number of atoms asked for."""
+    return _check_integer("k", k, minimum=1)
+
+
+def check_bucket_size(bucket_size: object, objective: str) -> int | None:
+    """Check the size of norm bins, and that norms say something about the objective."""
+    if bucket_size is None:
+        return None
+    if objective != "inner_product":
+        raise ValueError(f"bucket_size sorts by norm, which bounds inner products only, not objective={objective!r}")
+    return _check_integer("bucket_size", bucket_size, minimum=1)
+
+
+def as_store(atoms: Any) -> AtomStore:
+    """Wrap what a user calls atoms as a store, without copying it."""
+    from banditmips.atoms import DenseStore, SparseStore
+
+    if all(hasattr(atoms, name) for name in ("gather", "scores", "blocks")):
+        _check_atoms_shape(atoms.shape)
+        store: AtomStore = atoms
+        return store
+    if scipy.sparse.issparse(atoms):
+        _check_atoms_shape(atoms.shape)
+        _check_dtype("atoms", atoms.dtype)
+        return SparseStore(atoms)
+    array = _as_array("atoms", atoms)
+    _check_atoms_shape(array.shape)
+    return DenseStore(array)
+
+
+def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
+    """Return the queries as an (m, d) array of their own dtype, and whether there was a single 1-d one."""
+    array = queries.toarray() if scipy.sparse.issparse(queries) else _as_array("queries", queries)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"queries must be one query (1-d) or a batch (2-d), got {array.ndim} dimensions")
+    if array.shape[-1] != d:
+        raise ValueError(
+            f"queries has {array.shape[-1]} columns, but the atoms have {d} "
+            f"(argument 'queries', shape {tuple(array.shape)})"
+        )
+    rows = array[np.newaxis] if array.ndim == 1 else array
+    for i, row in enumerate(rows):
+        if row.dtype.kind == "f" and not np.isfinite(row).all():
+            j = int(np.flatnonzero(~np.isfinite(row))[0])
+            where = f"column {j}" if array.ndim == 1 else f"row {i}, column {j}"
+            raise ValueError(f"queries has {row[j]} at {where} (argument 'queries')")
+    return rows, array.ndim == 1
+
+
+def as_mask(mask: Any, n: int, m: int, single: bool) -> NDArray[np.bool_] | None:
+    """Return the mask of excluded atoms as an (m, n) array (a view where one mask serves all queries), or None."""
+    if mask is None:
+        return None
+    array = np.asarray(mask)
+    if array.dtype != np.bool_:
+        raise TypeError(f"mask must hold booleans (True excludes the atom), got dtype {array.dtype}")
+    allowed = [(n,)] if single else [(n,), (m, n)]
+    if array.shape not in allowed:
+        shapes = " or ".join(str(shape) for shape in allowed)
+        raise ValueError(f"mask must have shape {shapes}, got {array.shape}")
+    return np.broadcast_to(array, (m, n))
+
+
+def check_rows(name: str, rows: Any, n: int) -> NDArray[np.int64]:
+    """Check indices of atoms."""
+    array = np.atleast_1d(np.asarray(rows))
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
+    array = array.astype(np.int64)
+    outside = array[(array < 0) | (array >= n)]
+    if outside.size:
+        raise ValueError(f"{name} must lie in 0..{n - 1}, got {outside[0]}")
+    return array
+
+
+def _as_array(name: str, value: Any) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill the masked entries first (numpy.ma.filled)")
+    try:
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            array = np.from_dlpack(value)
+        else:
+            array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+    _check_dtype(name, array.dtype)
+    return array
+
+
+def _check_dtype(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}")
+
+
+def _check_atoms_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise ValueError(f"atoms must be a matrix (one atom in each row), got {len(shape)} dimensions, shape {shape}")
+    if shape[0] == 0 or shape[1] == 0:
+        raise ValueError(f"atoms is empty: shape {tuple(shape)} (argument 'atoms')")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
+
+
+def _check_integer(name: str, value: object, *, minimum: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {value}")
+    return int(value)
+
+
+def _check_real(name: str, value: object, expected: str, *, is_fine: Any) -> None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number {expected}, got {value!r}")
+    if not is_fine(float(value)):
+        raise ValueError(f"{name} must be {expected}, got {value!r}")

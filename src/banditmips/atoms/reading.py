@@ -1,0 +1,63 @@
+"""How a race reads a store for one query: values for the rounds, exact scores for the finish."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms.protocol import AtomStore
+from banditmips.race.sampling import SamplePrefix
+
+__all__ = ["StoreReader"]
+
+
+class StoreReader:
+    """One query's view of a store.
+
+    Parameters
+    ----------
+    query : float64, shape (d,)
+    support : int64 array, or None
+        Coordinates that can contribute, where they are few enough for exact scores to visit them alone.
+    row_scale : float64, shape (n,), or None
+        Factor on all terms of an atom (for the cosine).
+    check_finite : bool
+        Whether values have to be checked as they are read, because nobody has looked at them before.
+    """
+
+    def __init__(
+        self,
+        store: AtomStore,
+        query: NDArray[np.float64],
+        support: NDArray[np.int64] | None,
+        objective: int,
+        row_scale: NDArray[np.float64] | None,
+        check_finite: bool,
+    ) -> None:
+        self._store = store
+        self._columns = support
+        self._query = query if support is None else query[support]
+        self._objective = objective
+        self._row_scale = row_scale
+        self._check_finite = check_finite
+        self.exact_cost = self._query.size
+
+    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+        """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
+        columns = sample.coordinates[start:]
+        self._store.gather(rows, columns, out)
+        if self._check_finite and not np.isfinite(out).all():
+            i, j = np.argwhere(~np.isfinite(out))[0]
+            raise ValueError(f"atoms has {out[i, j]} at row {rows[i]}, column {columns[j]} (argument 'atoms')")
+
+    def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the rows' exact scores."""
+        scores = self._store.scores(rows, self._columns, self._query, self._objective)
+        if self._row_scale is not None:
+            scores = scores * self._row_scale[rows]
+        if self._check_finite and not np.isfinite(scores).all():
+            row = rows[np.flatnonzero(~np.isfinite(scores))[0]]
+            raise ValueError(
+                f"atoms has a NaN or an infinity in row {row}, or its inner product overflows (argument 'atoms')"
+            )
+        return scores

@@ -1,0 +1,113 @@
+"""Greedy-MIPS: candidates by their largest single product (Yu, Hsieh, Lei and Dhillon 2017).
+
+An inner product is large when some of its products are. `fit` sorts the atoms by each coordinate. A query
+then visits the n * d products from the largest down without computing them all: a heap holds the best
+unvisited product of each coordinate, and when one is taken, the next of its coordinate enters. The first
+`budget` different atoms met on the way are the candidates, and their exact inner products decide.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.baselines._base import Baseline, Candidates, check_count
+
+__all__ = ["GreedyMIPS"]
+
+
+class GreedyMIPS(Baseline):
+    """Screening by single products with a heap over the coordinates, then exact ranking.
+
+    Parameters
+    ----------
+    budget : int, default 100
+        Number of candidates that are ranked exactly; n or more makes the search exact.
+    seed : int, default 0
+        Taken for the sake of the common contract; nothing here is random.
+
+    Notes
+    -----
+    `fit` keeps the sorted orders, 4 bytes for each entry of the atoms.
+
+    A query costs d multiplies to fill the heap, one for each product that enters it later, and d for each
+    candidate: at most ``d + 2 * budget * d``, and in practice little more than ``d + budget * d``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> atoms = np.array([[5.0, 0.0], [0.0, -4.0], [1.0, 1.0]])
+    >>> result = GreedyMIPS(budget=1).fit(atoms).search(np.array([1.0, -2.0]))
+    >>> result.indices, result.scores, result.n_multiplies
+    (array([1]), array([8.]), 4)
+    """
+
+    key: ClassVar[str] = "greedy"
+    title: ClassVar[str] = "Greedy-MIPS"
+    effort: ClassVar[str] = "budget"
+
+    def __init__(self, *, budget: int = 100, seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self.budget = check_count("budget", budget, minimum=1)
+
+    def _build(self, atoms: NDArray[Any]) -> None:
+        n, d = atoms.shape
+        self._values = _readable_by_numba(atoms)
+        self._order = np.empty((d, n), dtype=np.int32 if n <= np.iinfo(np.int32).max else np.int64)
+        step = max(1, (1 << 20) // n)
+        for start in range(0, d, step):
+            falling = -atoms[:, start : start + step].T.astype(np.float64)
+            self._order[start : start + step] = np.argsort(falling, axis=1, kind="stable")
+
+    def _query(self, query: NDArray[np.float64], k: int) -> Candidates:
+        budget = min(self.budget, self._atoms.shape[0])
+        return Candidates(*_screen(self._values, self._order, query, budget))
+
+
+def _readable_by_numba(atoms: NDArray[Any]) -> NDArray[Any]:
+    """Return the atoms themselves if a kernel can read them, else in a float type that holds them."""
+    if atoms.dtype in (np.float32, np.float64):
+        return atoms
+    return atoms.astype(np.float32 if atoms.dtype.itemsize <= 2 else np.float64)
+
+
+@numba.njit(nogil=True, cache=True)
+def _screen(
+    values: NDArray[Any], order: NDArray[np.int32], query: NDArray[np.float64], budget: int
+) -> tuple[NDArray[np.int64], int]:
+    """Visit single products from the largest down until `budget` atoms are met; count the products."""
+    d, n = order.shape
+    heap = [(0.0, 0) for _ in range(d)]
+    for j in range(d):
+        # heapq keeps the smallest on top, so the products go in negated.
+        best = order[j, 0] if query[j] >= 0 else order[j, n - 1]
+        heap[j] = (-(query[j] * values[best, j]), j)
+    heapq.heapify(heap)
+    n_multiplies = d
+
+    position = np.zeros(d, dtype=np.int64)
+    visited = np.zeros(n, dtype=np.bool_)
+    candidates = np.empty(budget, dtype=np.int64)
+    n_found = 0
+    while n_found < budget:
+        j = heap[0][1]
+        atom = order[j, position[j]] if query[j] >= 0 else order[j, n - 1 - position[j]]
+        if not visited[atom]:
+            visited[atom] = True
+            candidates[n_found] = atom
+            n_found += 1
+        # Atoms met through another coordinate are stepped over: their products would be wasted.
+        while position[j] < n and visited[atom]:
+            position[j] += 1
+            if position[j] < n:
+                atom = order[j, position[j]] if query[j] >= 0 else order[j, n - 1 - position[j]]
+        if position[j] == n:
+            heapq.heappop(heap)
+        elif n_found < budget:
+            heapq.heapreplace(heap, (-(query[j] * values[atom, j]), j))
+            n_multiplies += 1
+    return candidates, n_multiplies

@@ -1,0 +1,124 @@
+"""Where the files of the published datasets come from, and where they are looked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from banditmips.datasets._dataset import Dataset
+
+__all__ = ["SOURCES", "Source", "advice", "data_directory", "locate", "real_or_surrogate"]
+
+ENVIRONMENT_VARIABLE = "BANDITMIPS_DATA"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One published dataset.
+
+    Attributes
+    ----------
+    page
+        Where a person finds it and its licence.
+    pattern
+        The files that are read, relative to the data folder; ``*`` stands for anything.
+    url
+        Archive to download, or None where the licence needs a login.
+    members
+        What to unpack from the archive, to the same relative paths.
+    sha256, size
+        Of the archive, where known.
+    """
+
+    page: str
+    pattern: str
+    url: str | None = None
+    members: tuple[str, ...] = ()
+    sha256: str | None = None
+    size: int | None = None
+
+
+SOURCES = {
+    "movielens_100k": Source(
+        page="https://grouplens.org/datasets/movielens/100k/",
+        pattern="ml-100k/u.data",
+        url="https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+        members=("ml-100k/u.data", "ml-100k/README"),
+        sha256="50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+        size=4_924_029,
+    ),
+    "movielens_1m": Source(
+        page="https://grouplens.org/datasets/movielens/1m/",
+        pattern="ml-1m/ratings.dat",
+        url="https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+        members=("ml-1m/ratings.dat", "ml-1m/README"),
+        sha256="a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+    ),
+    "netflix": Source(
+        page="https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data",
+        pattern="netflix/combined_data_*.txt",
+    ),
+    "sift_1m": Source(
+        page="http://corpus-texmex.irisa.fr/",
+        pattern="sift/sift_base.fvecs",
+        url="ftp://ftp.irisa.fr/local/texmex/corpus/sift.tar.gz",
+        members=("sift/sift_base.fvecs",),
+    ),
+    "crypto_pairs": Source(
+        page="https://www.kaggle.com/datasets/tencars/392-crypto-currency-pairs-at-minute-resolution",
+        pattern="crypto_pairs.zip",
+    ),
+}
+
+
+def data_directory() -> Path:
+    """Return the folder of downloaded data: BANDITMIPS_DATA if that is set, else one in the user's cache."""
+    given = os.environ.get(ENVIRONMENT_VARIABLE)
+    return Path(given) if given else Path.home() / ".cache" / "banditmips"
+
+
+def advice(name: str, directory: Path) -> str:
+    """Return a sentence on where to get the files of a dataset and where to put them."""
+    source = SOURCES[name]
+    fetch = f" or call banditmips.datasets.download.fetch({name!r})" if source.url else " (after logging in)"
+    return f"Get it from {source.page}{fetch}, and put it at {directory / source.pattern}."
+
+
+def locate(name: str, path: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the sorted files of a dataset: at the path given (file or folder), or in `data_directory`."""
+    if path is not None and Path(path).is_file():
+        return [Path(path)]
+    folder = data_directory() if path is None else Path(path)
+    pattern = SOURCES[name].pattern
+    # A path may name the data folder or the dataset's own folder in it.
+    found = sorted(folder.glob(pattern)) or sorted(folder.glob(Path(pattern).name))
+    if not found:
+        raise FileNotFoundError(
+            f"dataset {name!r}: no {pattern} in {folder}. {advice(name, folder)} Another place is given by"
+            f" the argument path, or by the environment variable {ENVIRONMENT_VARIABLE}."
+        )
+    return found
+
+
+def real_or_surrogate(
+    name: str,
+    path: str | os.PathLike[str] | None,
+    surrogate: Any,
+    real: Callable[[list[Path]], Dataset],
+    stand_in: Callable[[], Dataset],
+) -> Dataset:
+    """Return the real dataset or its stand-in, as the argument ``surrogate`` of a loader asks for."""
+    if surrogate not in (False, True, "if_missing"):
+        raise ValueError(f"surrogate must be False, True or 'if_missing', got {surrogate!r}")
+    if surrogate is True:
+        return stand_in()
+    try:
+        files = locate(name, path)
+    except FileNotFoundError:
+        if surrogate == "if_missing":
+            return stand_in()
+        raise
+    return real(files)

@@ -1,0 +1,171 @@
+"""Bucket_AE of the paper: atoms in bins of falling norm, raced bin by bin.
+
+No inner product exceeds the norms' product. Once the best atoms found so far are better for certain than
+``norm * ||query||`` of everything in the bins that remain, those bins need not be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from banditmips._result import Round, StopReason
+from banditmips.race.elimination import Contest, Outcome
+
+__all__ = ["N_NORM_SAMPLES", "Buckets", "race_buckets"]
+
+N_NORM_SAMPLES = 64
+"""Coordinates from which norms are estimated: a constant, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The atoms' norms, known or estimated, and the order of bins that follows from them.
+
+    Attributes
+    ----------
+    order : int64, shape (n,)
+        The atoms, largest norm first.
+    mean_squares, standard_errors : float64, shape (n,)
+        Mean square of an atom's entries and the standard error of that mean; 0 where the mean is exact.
+    n_sampled : int
+        Coordinates behind each mean.
+    d : int
+        Coordinates of an atom.
+    size : int
+        Atoms in a bin.
+    """
+
+    order: NDArray[np.int64]
+    mean_squares: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    n_sampled: int
+    d: int
+    size: int
+
+    @classmethod
+    def from_norms(cls, squared_norms: NDArray[np.float64], d: int, size: int) -> Buckets:
+        """Make bins from norms that `fit` has computed exactly."""
+        means = squared_norms / d
+        return cls(np.argsort(-means, kind="stable"), means, np.zeros(means.size), d, d, size)
+
+    @classmethod
+    def from_sample(cls, values: NDArray[np.float64], d: int, size: int) -> Buckets:
+        """Make bins from values at uniformly sampled coordinates, as the paper does."""
+        n_sampled = values.shape[1]
+        squares = values**2
+        means = squares.mean(axis=1)
+        spread = squares.std(axis=1, ddof=1) if n_sampled > 1 else np.full(means.size, np.inf)
+        errors = spread * np.sqrt((1.0 - n_sampled / d) / n_sampled) if n_sampled < d else np.zeros(means.size)
+        return cls(np.argsort(-means, kind="stable"), means, errors, n_sampled, d, size)
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins, the last one perhaps not full."""
+        return -(-self.order.size // self.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken."""
+        return self.order.nbytes + self.mean_squares.nbytes + self.standard_errors.nbytes
+
+    def norm_bounds(self, delta: float) -> NDArray[np.float64]:
+        """Return for each atom what its norm does not exceed, for all together but for probability delta.
+
+        Estimated norms get Student's upper end, which is asymptotic like `paired`.
+        """
+        means = self.mean_squares
+        if self.standard_errors.any():
+            z = -float(stdtrit(max(self.n_sampled - 1, 1), delta / means.size)) if delta > 0.0 else np.inf
+            means = means + z * self.standard_errors
+        return np.sqrt(self.d * means)
+
+
+def race_buckets(
+    contest: Contest,
+    buckets: Buckets,
+    run: Callable[[Contest], Outcome],
+    measure: Callable[[Contest, int], Outcome],
+) -> Outcome:
+    """Race bin after bin, carrying the best k along, until no bin that remains can hold a better atom.
+
+    Parameters
+    ----------
+    contest
+        The whole contest; each bin gets its own with an equal share of delta.
+    run
+        Races one contest.
+    measure
+        Samples a given number of coordinates of a contest's candidates, without dropping any.
+    """
+    query_norm = float(np.linalg.norm(contest.query))
+    # A third of delta each for the norms, the races and the champions' intervals.
+    norm_bounds = buckets.norm_bounds(contest.delta / 3.0)
+    share = contest.delta / (3.0 * buckets.n_bins)
+    position = np.full(buckets.order.size, -1)
+    position[contest.candidates] = np.arange(contest.candidates.size)
+    in_order = buckets.order[position[buckets.order] >= 0]
+    champions = np.empty(0, dtype=np.int64)
+    bar = -np.inf
+    total: Outcome | None = None
+    for start in range(0, in_order.size, buckets.size):
+        rest = in_order[start:]
+        if champions.size >= contest.k and norm_bounds[rest].max() * query_norm < bar:
+            break
+        rows = rest[: buckets.size]
+        rows = rows[norm_bounds[rows] * query_norm >= bar]
+        entrants = np.concatenate([champions, rows])
+        outcome = run(_part(contest, position[entrants], share))
+        best = _best(outcome, contest)
+        champions = outcome.survivors[best]
+        total = _add(total, outcome)
+        if champions.size < contest.k:
+            continue
+        if not outcome.exact[best].all():
+            # k champions sampled `size` times as long cost no more than a bin did, and a higher bar saves bins.
+            sampled = outcome.n_multiplies // max(entrants.size, 1)
+            measured = measure(_part(contest, position[champions], share), buckets.size * max(sampled, 1))
+            total.n_multiplies += measured.n_multiplies
+            outcome = measured
+            best = np.arange(champions.size)
+        scores = np.abs(outcome.scores[best]) if contest.absolute else outcome.scores[best]
+        bar = max(bar, float((scores - outcome.radius[best]).min()))
+    assert total is not None
+    return total
+
+
+def _part(contest: Contest, chosen: NDArray[np.int64], delta: float) -> Contest:
+    return replace(
+        contest,
+        candidates=contest.candidates[chosen],
+        row_scale=contest.row_scale[chosen],
+        squared_norms=contest.squared_norms[chosen],
+        delta=delta,
+    )
+
+
+def _best(outcome: Outcome, contest: Contest) -> NDArray[np.int64]:
+    scores = np.abs(outcome.scores) if contest.absolute else outcome.scores
+    return np.argsort(-scores, kind="stable")[: contest.k]
+
+
+def _add(total: Outcome | None, outcome: Outcome) -> Outcome:
+    """Add up costs and rounds; survivors and scores are those of the latest race."""
+    if total is None:
+        return outcome
+    rounds: list[Round] = total.rounds + outcome.rounds
+    reason = outcome.stop_reason
+    if StopReason.BUDGET in (total.stop_reason, reason):
+        reason = StopReason.BUDGET
+    return replace(
+        outcome,
+        n_multiplies=total.n_multiplies + outcome.n_multiplies,
+        n_rounds=total.n_rounds + outcome.n_rounds,
+        delta_spent=total.delta_spent + outcome.delta_spent,
+        stop_reason=reason,
+        rounds=rounds,
+    )

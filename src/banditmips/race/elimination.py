@@ -1,0 +1,281 @@
+"""The round loop: sample, estimate, drop what cannot win, until the answer is clear.
+
+`race` is the paper's Algorithm 1 with geometric rounds, k, epsilon and a budget. It knows nothing of users' arrays: it
+is handed a `Contest` and returns an `Outcome`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._result import Round, StopReason
+from banditmips.race import kernels
+from banditmips.race.bounds import Bound, RoundView, round_share
+from banditmips.race.planner import Schedule
+from banditmips.race.sampling import SamplePrefix, Sampler
+
+__all__ = ["Contest", "Outcome", "Reader", "race"]
+
+N_TRACED = 32
+"""Leading atoms that a trace keeps for each round."""
+
+
+class Reader(Protocol):
+    """Where a race gets the atoms' values from."""
+
+    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+        """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
+
+    exact_cost: int
+    """Multiplies that one row's exact score takes."""
+
+    def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the rows' exact scores."""
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One query's race, ready to run.
+
+    Attributes
+    ----------
+    candidates
+        The atoms that take part.
+    row_scale, squared_norms
+        For each candidate: a factor on all of its terms (the cosine's norms), and its squared norm or NaN.
+    query
+        The query, all d coordinates of it.
+    """
+
+    candidates: NDArray[np.int64]
+    row_scale: NDArray[np.float64]
+    squared_norms: NDArray[np.float64]
+    query: NDArray[np.float64]
+    objective: int
+    k: int
+    delta: float
+    epsilon: float
+    absolute: bool
+    budget: int | None
+    traced: bool
+
+
+@dataclass
+class Outcome:
+    """How a race ended: the survivors with their estimates, intervals and costs."""
+
+    survivors: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    radius: NDArray[np.float64]
+    exact: NDArray[np.bool_]
+    n_multiplies: int
+    n_rounds: int
+    n_survivors: int
+    stop_reason: StopReason
+    delta_spent: float
+    rounds: list[Round]
+
+
+class _Field:
+    """The survivors and all that is kept for each of them, with the values sampled so far."""
+
+    def __init__(self, contest: Contest) -> None:
+        self.rows = contest.candidates
+        self.row_scale = contest.row_scale
+        self.squared_norms = contest.squared_norms
+        self._values = np.empty((self.rows.size, 0))
+        self.size = 0
+        self.n_multiplies = 0
+
+    def sample(self, reader: Reader, prefix: SamplePrefix) -> NDArray[np.float64]:
+        """Read the prefix's new coordinates and return the values of all of them so far."""
+        size = prefix.coordinates.size
+        if size > self._values.shape[1]:
+            # Room for about two more rounds, so that few rounds have to move what they hold.
+            grown = np.empty((self.rows.size, max(size, min(2 * size, size + 4096))))
+            grown[:, : self.size] = self._values[:, : self.size]
+            self._values = grown
+        reader.read(self.rows, prefix, self.size, self._values[:, self.size : size])
+        self.n_multiplies += self.rows.size * (size - self.size)
+        self.size = size
+        return self._values[:, :size]
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        self.rows = self.rows[kept]
+        self.row_scale = self.row_scale[kept]
+        self.squared_norms = self.squared_norms[kept]
+        self._values = self._values[kept, : self.size]
+
+
+def race(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, schedule: Schedule) -> Outcome:
+    """Run one query's race."""
+    field = _Field(contest)
+    rounds: list[Round] = []
+    number = 0
+    spent = 0.0
+    estimates = np.zeros(field.rows.size)
+    radius = np.full(field.rows.size, np.inf)
+    reason: StopReason | None = None
+    if sampler.population == 0:  # a zero query: every score is 0
+        reason, radius = StopReason.EXHAUSTED, np.zeros(field.rows.size)
+
+    while reason is None:
+        size, reason = _next_step(contest, field, reader, sampler, schedule)
+        if reason is not None:
+            break
+        number += 1
+        view = _play(contest, field, reader, sampler.prefix(size), sampler.population, number)
+        leaders = _leaders(view.ranking_scores, contest.k)
+        if size == sampler.population and not sampler.with_replacement:
+            reason, radius = StopReason.EXHAUSTED, np.zeros(view.estimates.size)
+            kept = np.ones(view.estimates.size, dtype=np.bool_)
+        else:
+            spent += contest.delta * round_share(number)
+            radius = bound.score_radius(view)
+            kept = ~bound.beaten(view, leaders, 0.0)
+            if int(kept.sum()) <= contest.k:
+                reason = StopReason.SEPARATED
+            elif contest.epsilon > 0.0 and _all_others(bound.beaten(view, leaders, contest.epsilon), leaders):
+                reason = StopReason.EPSILON
+        if contest.traced:
+            rounds.append(_record(view, radius, leaders, field.rows, int(kept.sum())))
+        estimates, radius = view.estimates[kept], radius[kept]
+        field.keep(kept)
+
+    outcome = Outcome(
+        survivors=field.rows,
+        scores=estimates,
+        radius=radius,
+        exact=np.full(field.rows.size, reason is StopReason.EXHAUSTED),
+        n_multiplies=field.n_multiplies,
+        n_rounds=number,
+        n_survivors=field.rows.size,
+        stop_reason=reason,
+        delta_spent=spent,
+        rounds=rounds,
+    )
+    if reason is StopReason.FINISHED_EXACTLY:
+        finish_exactly(outcome, reader, np.arange(field.rows.size), _finish_cost(field, reader, sampler))
+    if field.rows.size == contest.candidates.size and outcome.exact.all():
+        outcome.delta_spent = 0.0  # nothing was dropped on a sample's word
+    return outcome
+
+
+def _next_step(
+    contest: Contest, field: _Field, reader: Reader, sampler: Sampler, schedule: Schedule
+) -> tuple[int, StopReason | None]:
+    """Choose how many coordinates to reach next, or say why to stop sampling instead."""
+    n_survivors = field.rows.size
+    left = None if contest.budget is None else contest.budget - field.n_multiplies
+    can_finish = left is None or n_survivors * _finish_cost(field, reader, sampler) <= left
+    if sampler.with_replacement and field.size >= sampler.population:
+        return field.size, StopReason.FINISHED_EXACTLY if can_finish else StopReason.BUDGET
+    size = schedule.next_size(field.size, sampler.population)
+    if schedule.should_finish(n_survivors, size, sampler.population):
+        if can_finish:
+            return field.size, StopReason.FINISHED_EXACTLY
+        if schedule.exceeds_buffer(n_survivors, size):
+            return field.size, StopReason.BUDGET
+    if left is not None:
+        size = min(size, field.size + left // n_survivors)
+        if size <= field.size:
+            return field.size, StopReason.BUDGET
+    return size, None
+
+
+def _finish_cost(field: _Field, reader: Reader, sampler: Sampler) -> int:
+    """Multiplies that one survivor's exact score adds: pairs seen in the rounds are not counted again."""
+    return reader.exact_cost - (0 if sampler.with_replacement else field.size)
+
+
+def finish_exactly(outcome: Outcome, reader: Reader, positions: NDArray[np.int64], cost_each: int) -> None:
+    """Replace the estimates of the survivors at these positions by their exact scores."""
+    outcome.scores[positions] = reader.exact(outcome.survivors[positions])
+    outcome.radius[positions] = 0.0
+    outcome.exact[positions] = True
+    outcome.n_multiplies += cost_each * positions.size
+
+
+def _play(
+    contest: Contest, field: _Field, reader: Reader, prefix: SamplePrefix, population: int, number: int
+) -> RoundView:
+    """Read one round's coordinates and make the statistics that bounds look at."""
+    values = field.sample(reader, prefix)
+    query = contest.query[prefix.coordinates]
+    estimates, variances, energies = kernels.sample_estimates(
+        values,
+        field.row_scale,
+        query,
+        prefix.scale,
+        prefix.unit,
+        prefix.spread,
+        prefix.total_unit,
+        contest.objective,
+    )
+    return RoundView(
+        number=number,
+        sample=prefix,
+        population=population,
+        values=values,
+        query=query,
+        row_scale=field.row_scale,
+        objective=contest.objective,
+        absolute=contest.absolute,
+        estimates=estimates,
+        variances=variances,
+        energies=energies,
+        squared_norms=field.squared_norms,
+    )
+
+
+def _leaders(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The k best by estimate, best first; of equals the earlier one."""
+    return np.argsort(-scores, kind="stable")[:k]
+
+
+def _all_others(beaten: NDArray[np.bool_], leaders: NDArray[np.int64]) -> bool:
+    return int(beaten.sum()) == beaten.size - leaders.size
+
+
+def _record(
+    view: RoundView,
+    radius: NDArray[np.float64],
+    leaders: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    n_survivors: int,
+) -> Round:
+    best = _leaders(view.ranking_scores, N_TRACED)
+    scores = view.estimates[best]
+    return Round(
+        n_coordinates=view.size,
+        n_survivors=n_survivors,
+        leader=int(rows[leaders[-1]]),
+        indices=rows[best],
+        scores=scores,
+        lower=scores - radius[best],
+        upper=scores + radius[best],
+    )
+
+
+def measure(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, size: int) -> Outcome:
+    """Estimate the candidates' scores from `size` coordinates (at most all), without dropping anybody."""
+    field = _Field(contest)
+    prefix = sampler.prefix(min(size, sampler.population))
+    view = _play(contest, field, reader, prefix, sampler.population, 1)
+    exhausted = field.size == sampler.population and not sampler.with_replacement
+    return Outcome(
+        survivors=field.rows,
+        scores=view.estimates,
+        radius=np.zeros(field.rows.size) if exhausted else bound.score_radius(view),
+        exact=np.full(field.rows.size, exhausted),
+        n_multiplies=field.n_multiplies,
+        n_rounds=1,
+        n_survivors=field.rows.size,
+        stop_reason=StopReason.EXHAUSTED if exhausted else StopReason.BUDGET,
+        delta_spent=0.0 if exhausted else contest.delta,
+        rounds=[],
+    )

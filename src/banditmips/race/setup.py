@@ -1,0 +1,148 @@
+"""From options to a sampler and a bound, for one query."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._validate import Options
+from banditmips.race import kernels
+from banditmips.race.bounds import BernsteinBound, Bound, HoeffdingBound, PairedBound
+from banditmips.race.sampling import (
+    BottomKSampler,
+    ReplacementSampler,
+    Sampler,
+    SortedSampler,
+    UniformSampler,
+    power_weights,
+    unevenness,
+)
+
+__all__ = ["OBJECTIVE_CODES", "make_bound", "make_sampler"]
+
+OBJECTIVE_CODES = {
+    "inner_product": kernels.PRODUCT,
+    "cosine": kernels.PRODUCT,
+    "neg_sqeuclidean": kernels.NEG_SQUARED_DIFFERENCE,
+    "neg_l1": kernels.NEG_ABSOLUTE_DIFFERENCE,
+}
+
+EVEN_ENOUGH_FOR_CACHE = 4.0
+"""Cached coordinates are uniform ones. Up to this unevenness of the query they are still the faster choice: reading
+them is at least four times as fast as gathering weighted ones from row-major atoms (a cache line for each product)."""
+
+
+def _resolve(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:
+    """Decide what ``sampling="auto"`` means for this query."""
+    if options.sampling != "auto":
+        return options.sampling
+    if options.bound != "paired" or OBJECTIVE_CODES[options.objective] != kernels.PRODUCT:
+        return "uniform"  # theorems hold for it, and other objectives give no hint what to prefer
+    if has_cache and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE:
+        return "uniform"
+    return "weighted"
+
+
+def make_sampler(
+    query: NDArray[np.float64],
+    support: NDArray[np.int64],
+    options: Options,
+    column_squares: NDArray[np.float64] | None,
+    has_cache: bool,
+) -> Sampler:
+    """Choose the coordinates' order for a query.
+
+    Parameters
+    ----------
+    support
+        The coordinates that can contribute, ascending.
+    column_squares
+        What `fit` recorded for Theorem 2, if it did.
+    has_cache
+        Whether uniform coordinates are cached.
+    """
+    d = query.size
+    if support.size == 0:
+        return UniformSampler(d, options.seed, _indicator(support, d))
+    on_support = query if support.size == d else query[support]
+    name = _resolve(options, on_support, has_cache)
+    if name == "sorted":
+        return SortedSampler(support, query)
+    if name == "uniform" and not options.replacement:
+        return UniformSampler(d, options.seed, None if support.size == d else _indicator(support, d))
+    if name == "uniform":
+        weights = np.ones(support.size)
+    elif name == "weighted":
+        weights = power_weights(on_support, options.beta)
+    else:
+        if column_squares is None:
+            raise ValueError(
+                "sampling='optimal' needs the column norms that BanditMIPS(...).fit records "
+                "(and validate=False does not): fit an index, or use sampling='weighted'"
+            )
+        # Theorem 2. A coordinate where all atoms are 0 gets a tiny weight rather than none.
+        weights = power_weights(on_support * np.sqrt(column_squares[support]), 0.5)
+    if options.replacement:
+        return ReplacementSampler(support, weights, options.seed)
+    return BottomKSampler(support, weights, options.seed)
+
+
+def _indicator(support: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
+    inside = np.zeros(d, dtype=np.bool_)
+    inside[support] = True
+    return inside
+
+
+def make_bound(
+    options: Options,
+    sampler: Sampler,
+    query_on_support: NDArray[np.float64],
+    known_range: tuple[float, float] | None,
+    delta: float,
+    n_candidates: int,
+    k: int,
+) -> Bound:
+    """Make the bound that the options name, for `n_candidates` atoms and this share of delta."""
+    if options.bound == "paired":
+        return PairedBound(delta, n_candidates, k, options.absolute)
+    if options.bound == "bernstein":
+        width = _term_width(options, sampler, query_on_support, known_range)
+        return BernsteinBound(delta, n_candidates, options.replacement, width)
+    sigma: float | None
+    per_row = False
+    if options.sigma == "estimate":
+        sigma = None
+    elif options.sigma is not None:
+        sigma = float(options.sigma) * sampler.population
+    else:
+        sigma = _term_width(options, sampler, query_on_support, known_range) / 2.0
+        per_row = True
+    serfling = options.bound == "hoeffding_serfling"
+    return HoeffdingBound(delta, n_candidates, options.replacement, sigma, per_row, serfling)
+
+
+def _term_width(
+    options: Options, sampler: Sampler, query: NDArray[np.float64], known_range: tuple[float, float] | None
+) -> float:
+    """Length of the interval that holds one sampled term, scaled up to the whole sum.
+
+    A product in [l, u] is (u - l)/2-sub-Gaussian; l and u come from the corners of the query's and the atoms' ranges.
+    """
+    value_range = options.value_range if options.value_range is not None else known_range
+    if value_range is None:
+        other = "sigma=..., " if options.bound.startswith("hoeffding") else ""
+        raise ValueError(
+            f"bound={options.bound!r} needs to know the range of the atoms' entries: give {other}"
+            "value_range=(low, high), or fit an index, which records it"
+        )
+    if query.size == 0:
+        return 0.0
+    low, high = value_range
+    if OBJECTIVE_CODES[options.objective] == kernels.PRODUCT:
+        factors, total = sampler.range_factors(query)
+        corners = np.outer([factors.min(), factors.max()], [low, high])
+        return total * float(corners.max() - corners.min())
+    differences = np.array([query.min() - high, query.max() - low])
+    sizes = differences**2 if options.objective == "neg_sqeuclidean" else np.abs(differences)
+    smallest = 0.0 if differences[0] <= 0.0 <= differences[1] else float(sizes.min())
+    return sampler.population * (float(sizes.max()) - smallest)
