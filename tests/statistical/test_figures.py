@@ -1,0 +1,95 @@
+"""How many multiplies a search needs, on the paper's datasets. Counts, never the clock."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import banditmips as bm
+from banditmips import datasets
+
+SEEDS = range(100)
+ML_100K = Path(os.environ.get("BANDITMIPS_ML100K", Path(__file__).parents[3] / "shared" / "data" / "ml-100k"))
+
+
+def run(name, seeds=SEEDS, n=100, d=10_000, **options):
+    """Multiplies of each search, after checking that its answer is right."""
+    counts = []
+    for seed in seeds:
+        data = datasets.load(name, n=n, d=d, seed=seed)
+        query = data.queries[0].astype(np.float64)
+        found = bm.search(data.atoms, query, rescore=False, seed=seed, **options)
+        assert found.indices[0] == np.argmax(data.atoms @ query), f"{name}: wrong answer at seed {seed}"
+        counts.append(found.n_multiplies)
+    return np.array(counts)
+
+
+def test_normal_custom():
+    counts = run("normal_custom")
+    assert np.median(counts) <= 24_000
+    assert counts.mean() <= 0.75 * run("normal_custom", sampling="uniform").mean()
+    assert counts.mean() <= 951_230 / 2  # half of the published mean
+
+
+def test_correlated_normal_custom():
+    counts = run("correlated_normal_custom")
+    assert np.median(counts) <= 4_500
+    assert counts.mean() <= 9_000
+
+
+def test_symmetric_normal_never_costs_more_than_the_full_product():
+    assert run("symmetric_normal", seeds=range(20), d=5_000).max() <= 100 * 5_000
+
+
+def test_heavy_tailed_queries_need_a_fifteenth_of_uniform_sampling():
+    seeds = range(40)
+    assert run("heavy_tailed", seeds).mean() <= run("heavy_tailed", seeds, sampling="uniform").mean() / 15
+
+
+def test_sparse_queries_cost_their_support_at_most():
+    ours, everywhere = [], []
+    for seed in range(20):
+        data = datasets.load("sparse", n=100, d=10_000, density=0.05, seed=seed)
+        query = data.queries[0].astype(np.float64)
+        found = bm.search(data.atoms, query, rescore=False, seed=seed)
+        assert found.indices[0] == np.argmax(data.atoms @ query)
+        assert found.n_multiplies <= 100 * np.count_nonzero(query)
+        ours.append(found.n_multiplies)
+        # An all but invisible entry everywhere makes every coordinate part of the support.
+        filled = np.where(query == 0.0, 1e-30, query)
+        everywhere.append(bm.search(data.atoms, filled, rescore=False, seed=seed, sampling="uniform").n_multiplies)
+    assert np.mean(ours) <= np.mean(everywhere) / 5
+
+
+@pytest.mark.skipif(not (ML_100K / "u.data").exists(), reason="MovieLens 100K (u.data) is not present")
+def test_movielens_100k_imputed():
+    counts = []
+    for seed in SEEDS:
+        data = datasets.load("movielens_100k", path=ML_100K, n=100, n_queries=1, seed=seed)
+        query = data.queries[0].astype(np.float64)
+        assert data.atoms.shape == (100, 943)
+        found = bm.search(data.atoms, query, rescore=False, seed=seed)
+        assert found.indices[0] == np.argmax(data.atoms @ query)
+        counts.append(found.n_multiplies)
+    assert np.mean(counts) <= 4_200
+
+
+@pytest.mark.parametrize("kind", ["normal", "correlated"])
+def test_multiplies_do_not_grow_with_d(kind):
+    """The same gaps between the atoms at d = 10,000 and at d = 1,000,000."""
+    theta = norm.ppf((np.arange(100) + 0.5) / 100).astype(np.float32)[:, np.newaxis]
+    means = {}
+    for d in (10_000, 1_000_000):
+        rng = np.random.default_rng(d)
+        query = 1.0 + rng.standard_normal(d, dtype=np.float32)
+        atoms = rng.standard_normal((100, d), dtype=np.float32)
+        atoms += theta if kind == "normal" else theta * query
+        counts = []
+        for seed in range(20):
+            found = bm.search(atoms, query, rescore=False, seed=seed)
+            assert found.indices[0] == 99
+            counts.append(found.n_multiplies)
+        means[d] = np.mean(counts)
+    assert means[1_000_000] <= 1.5 * means[10_000]

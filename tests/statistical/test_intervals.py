@@ -1,0 +1,75 @@
+"""Coverage of the intervals, needles, and how delta is split."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import banditmips as bm
+from banditmips import datasets
+from banditmips.race.bounds import round_share
+
+
+def test_shares_of_delta_sum_to_at_most_one():
+    shares = [round_share(r) for r in range(1, 100_000)]
+    assert 0.9999 < sum(shares) <= 1.0
+
+
+@pytest.mark.parametrize("options", [{}, {"sampling": "uniform"}, {"bound": "bernstein", "value_range": (-9.0, 9.0)}])
+def test_intervals_of_estimates_cover_the_scores(options):
+    trials, delta, missed = 400, 0.1, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 3])
+        atoms = np.clip(rng.normal(size=(20, 1)) + rng.normal(size=(20, 2_000)), -9.0, 9.0)
+        query = 1.0 + rng.normal(size=2_000)
+        found = bm.search(atoms, query, k=2, delta=delta, seed=seed, rescore=False, **options)
+        scores = (atoms @ query)[found.indices]
+        slack = 1e-9 * np.abs(scores)
+        missed += bool(((scores < found.lower - slack) | (scores > found.upper + slack)).any())
+    assert binom.sf(missed - 1, trials, delta) > 1e-3
+
+
+def test_budgeted_intervals_cover_the_scores():
+    trials, delta, missed = 400, 0.1, 0
+    for seed in range(trials):
+        rng = np.random.default_rng([seed, 4])
+        atoms, query = rng.normal(size=(20, 2_000)), rng.normal(size=2_000)
+        found = bm.search(atoms, query, delta=delta, seed=seed, budget=20 * 200, rescore=False)
+        assert found.stop_reason == "budget"
+        score = (atoms @ query)[found.indices[0]]
+        missed += not found.lower[0] <= score <= found.upper[0]
+    assert binom.sf(missed - 1, trials, delta) > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_needles_are_found_after_fit_and_by_bernstein(seed):
+    data = datasets.load("needle", n=50, d=4_000, seed=seed)
+    query = data.queries[0]
+    best = int(np.argmax(data.atoms.astype(np.float64) @ query))
+    assert best == data.params["atom"]
+    assert bm.BanditMIPS(seed=seed).fit(data.atoms).search(query).indices[0] == best
+    spread = (float(data.atoms.min()), float(data.atoms.max()))
+    assert bm.search(data.atoms, query, bound="bernstein", value_range=spread, seed=seed).indices[0] == best
+
+
+def test_a_needle_is_lost_without_fit():
+    """What docs/guarantees.md says paired does not promise is so: nothing sampled hints at the needle."""
+    lost = 0
+    for seed in range(20):
+        data = datasets.load("needle", n=50, d=4_000, seed=seed)
+        lost += bm.search(data.atoms, data.queries[0], seed=seed).indices[0] != data.params["atom"]
+    assert lost > 0
+
+
+def test_sorted_sampling_errs_where_small_entries_of_the_query_decide():
+    """BanditMIPS-alpha speaks from the large entries alone, so it errs more often than delta allows."""
+    wrong = {"sorted": 0, "weighted": 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        query = rng.normal(size=3_000)
+        atoms = 0.05 * rng.normal(size=(30, 1)) * query + 0.1 * rng.normal(size=(30, 3_000))
+        atoms += 0.5 * rng.normal(size=(30, 1)) * np.where(np.abs(query) < 0.3, np.sign(query), 0.0)
+        for sampling in wrong:
+            found = bm.search(atoms, query, sampling=sampling, seed=seed, delta=1e-3, rescore=False)
+            wrong[sampling] += found.indices[0] != np.argmax(atoms @ query)
+    assert wrong["weighted"] == 0
+    assert wrong["sorted"] >= 6
