@@ -7,15 +7,24 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from banditmips._result import SearchResult
 from banditmips._search import AtomSet, run_queries
-from banditmips._validate import Options, as_store, check_bucket_size, check_rows, reject_unknown
+from banditmips._validate import (
+    Options,
+    as_store,
+    check_bucket_size,
+    check_flag,
+    check_layout,
+    check_rows,
+    reject_unknown,
+)
 
 if TYPE_CHECKING:
     from banditmips._files import SavedFile
     from banditmips.atoms import AtomStore
+    from banditmips.atoms.facts import AtomFacts
     from banditmips.race.buckets import Buckets
 
 __all__ = ["BanditMIPS", "load"]
@@ -36,6 +45,13 @@ class BanditMIPS:
     bucket_size : int, optional
         Sort the atoms by norm into bins of this size and race them bin by bin (the paper's Bucket_AE, which takes 30):
         fewer atoms are looked at where norms differ. Inner products only.
+    layout : {"auto", "cache", "full", "none"}
+        What to keep beside the atoms: ``cache`` keeps a few hundred to a few thousand random coordinates of each atom;
+        ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and sparse queries faster;
+        ``none`` keeps nothing. ``auto`` is ``cache``, or ``full`` where `max_extra_memory` allows it. Atoms in Fortran
+        order are used as they are and need no copy.
+    max_extra_memory : int, optional
+        Bytes that the index may take beside the atoms. By default a tenth of them where d >= 10,000.
     validate : bool
         False skips the pass over the atoms: nothing is checked or recorded, results say ``checked=False``, and
         ``paired`` has no protection against needles.
@@ -82,10 +98,12 @@ class BanditMIPS:
         trace: bool = False,
         progress: bool = False,
         bucket_size: int | None = None,
+        layout: str = "auto",
+        max_extra_memory: int | None = None,
         validate: bool = True,
         **unknown: object,
     ) -> None:
-        reject_unknown(unknown, "BanditMIPS")
+        reject_unknown(unknown, "BanditMIPS", ("bucket_size", "layout", "max_extra_memory", "validate"))
         self._options = Options(
             delta=delta,
             epsilon=epsilon,
@@ -105,13 +123,16 @@ class BanditMIPS:
             progress=progress,
         )
         self._bucket_size = check_bucket_size(bucket_size, self._options.objective)
-        self._validate = bool(validate)
+        self._layout, self._max_extra_memory = check_layout(layout, max_extra_memory)
+        self._validate = check_flag("validate", validate)
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
 
     def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
+        taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
+        by_column = self._copy_by_column(atom_set.store, taken)
         self._file = file
-        self._atom_set = replace(atom_set, buckets=self._make_buckets(atom_set))
+        self._atom_set = replace(atom_set, by_column=by_column, buckets=self._make_buckets(atom_set))
 
     def fit(self, atoms: Any) -> Self:
         """Read the atoms once and prepare for searches.
@@ -126,7 +147,7 @@ class BanditMIPS:
         return self
 
     def _prepare(self, store: AtomStore) -> AtomSet:
-        from banditmips.atoms.cache import build_cache
+        from banditmips.atoms.cache import build_cache, cache_size
         from banditmips.atoms.facts import collect_facts
 
         facts = collect_facts(store) if self._validate else None
@@ -139,10 +160,41 @@ class BanditMIPS:
             raise ValueError(
                 f"value_range is {value_range}, but the atoms' entries lie between {facts.low} and {facts.high}"
             )
-        atom_set = AtomSet(
-            store, facts=facts, cache=build_cache(store, self._options.seed), unchecked=not self._validate
-        )
+        memory = self._memory_for_cache(store, facts)
+        size = 0 if self._layout == "none" else cache_size(*store.shape, store.dtype.itemsize, memory)
+        cache = build_cache(store, self._options.seed, size) if size else None
+        by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
+        atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
         return replace(atom_set, buckets=self._make_buckets(atom_set))
+
+    def _memory_for_cache(self, store: AtomStore, facts: AtomFacts | None) -> int | None:
+        """Bytes that the cache may take; None for as many as it likes."""
+        n, d = store.shape
+        limit = self._max_extra_memory
+        if limit is None:
+            # Where atoms are long, a tenth of them is what an index may take by default.
+            limit = n * d * store.dtype.itemsize // 10 if d >= 10_000 else None
+        if limit is None:
+            return None
+        bins = 0 if self._bucket_size is None else 24 * n
+        return limit - bins - (0 if facts is None else facts.nbytes)
+
+    def _copy_by_column(self, store: AtomStore, taken: int) -> NDArray[Any] | None:
+        """Copy the atoms one coordinate after another, if the layout asks for it or memory was allowed for it."""
+        from banditmips.atoms import DenseStore
+
+        dense = isinstance(store, DenseStore) and not store.array.flags.f_contiguous
+        if self._layout == "full" and not isinstance(store, DenseStore):
+            raise ValueError("layout='full' copies the atoms by coordinate, which is for dense arrays only")
+        limit = self._max_extra_memory
+        if not dense or self._layout not in ("auto", "full") or (self._layout == "auto" and limit is None):
+            return None
+        needed = store.array.nbytes + taken  # type: ignore[attr-defined]
+        if limit is not None and needed > limit:
+            if self._layout == "auto":
+                return None
+            raise ValueError(f"layout='full' needs {needed} bytes, but max_extra_memory allows {limit}")
+        return np.ascontiguousarray(store.array.T)  # type: ignore[attr-defined]
 
     def _make_buckets(self, atom_set: AtomSet) -> Buckets | None:
         from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
@@ -177,12 +229,18 @@ class BanditMIPS:
     @property
     def extra_bytes(self) -> int:
         """Memory that the index takes beside the atoms."""
+        from banditmips.atoms import JoinedStore, SparseStore
+
         fitted = self._fitted
         total = 0 if fitted.cache is None else fitted.cache.nbytes
         if fitted.facts is not None:
-            total += fitted.facts.squared_norms.nbytes + fitted.facts.column_squares.nbytes
+            total += fitted.facts.nbytes
         if fitted.buckets is not None:
             total += fitted.buckets.nbytes
+        if fitted.by_column is not None:
+            total += fitted.by_column.nbytes
+        stores = fitted.store.stores if isinstance(fitted.store, JoinedStore) else (fitted.store,)
+        total += sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))
         return total
 
     def search(self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Any) -> SearchResult:
@@ -208,10 +266,10 @@ class BanditMIPS:
                 raise TypeError(
                     "search has no option 'seed': an index's coordinates are cached for the seed it was made with"
                 )
-            for name in ("bucket_size", "validate"):
+            for name in ("bucket_size", "layout", "max_extra_memory", "validate"):
                 if name in options:
                     raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
-            reject_unknown([name for name in options if not hasattr(chosen, name)], "search")
+            reject_unknown([name for name in options if not hasattr(chosen, name)], "search", ("k", "mask"))
             chosen = replace(chosen, **options)
             check_bucket_size(self._bucket_size, chosen.objective)
         return run_queries(self._fitted, queries, k, chosen, mask)
@@ -258,7 +316,13 @@ class BanditMIPS:
         """
         from banditmips._saving import save_index
 
-        settings = {**asdict(self._options), "bucket_size": self._bucket_size, "validate": self._validate}
+        settings = {
+            **asdict(self._options),
+            "bucket_size": self._bucket_size,
+            "layout": self._layout,
+            "max_extra_memory": self._max_extra_memory,
+            "validate": self._validate,
+        }
         save_index(path, self._fitted, settings)
 
     def verify(self) -> None:

@@ -82,8 +82,8 @@ class SearchResult:
     exact : bool, same shape
         Whether the score was computed from all coordinates.
     n_multiplies : int or int64 array of shape (m,)
-        (atom, coordinate) pairs evaluated for the query, cached or not. An exact finish counts the pairs that the
-        rounds had not seen yet; rescoring counts all of its k*d.
+        (atom, coordinate) pairs evaluated for the query, cached or not, where the query is not 0. An exact finish
+        counts the pairs that the rounds had not seen yet; rescoring counts all of its k*d.
     n_rounds, n_survivors : int or int64 array of shape (m,)
         Rounds of sampling, and atoms still in the race at the end of them.
     stop_reason : StopReason or tuple of m of them

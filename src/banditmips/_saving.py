@@ -31,10 +31,11 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
     facts, cache = atom_set.facts, atom_set.cache
     if facts is not None:
         arrays["squared_norms"] = facts.squared_norms
+        arrays["means"] = facts.means
         arrays["column_squares"] = facts.column_squares
         arrays["range"] = np.array([facts.low, facts.high])
     if cache is not None:
-        arrays["cache_block"], arrays["cache_prefix"] = cache.block, cache.prefix
+        arrays["cache_order"], arrays["cache_block"], arrays["cache_prefix"] = cache.order, cache.block, cache.prefix
     if atom_set.removed is not None:
         arrays["removed"] = atom_set.removed
     value_range = settings["value_range"]
@@ -64,16 +65,28 @@ def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any],
     try:
         if file.metadata.get("kind") != _KIND:
             raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
+        if any(kind != "dense" for kind in file.metadata["stores"]):
+            file.verify()  # SciPy trusts the indices of a sparse matrix: a damaged one could crash the process
         settings = dict(file.metadata["settings"])
         if settings["value_range"] is not None:
             settings["value_range"] = tuple(settings["value_range"])
         atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
-    except (KeyError, TypeError, ValueError) as error:
+        _check_settings(settings)
+    except CorruptFileError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
         # The checksums fit, so another program wrote this, or another version.
         raise CorruptFileError(
             path, "header", f"it is not a saved index as this version writes it ({error})"
         ) from error
     return file, settings, atom_set
+
+
+def _check_settings(settings: dict[str, Any]) -> None:
+    """Check what `BanditMIPS` will be made with, so that an odd file is an error of the file."""
+    from banditmips._index import BanditMIPS
+
+    BanditMIPS(**settings)
 
 
 def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], unchecked: bool) -> AtomSet:
@@ -89,12 +102,13 @@ def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], 
     facts = cache = None
     if "squared_norms" in arrays:
         low, high = arrays["range"].tolist()
-        facts = AtomFacts(_shaped(arrays, "squared_norms", n), low, high, _shaped(arrays, "column_squares", d))
+        norms, means = _shaped(arrays, "squared_norms", n), _shaped(arrays, "means", n)
+        facts = AtomFacts(norms, means, low, high, _shaped(arrays, "column_squares", d))
     if "cache_block" in arrays:
         block, prefix = arrays["cache_block"], arrays["cache_prefix"]
         if block.shape[1] != n or prefix.shape[0] != n or block.shape[0] > prefix.shape[1]:
             raise ValueError(f"its caches have shapes {block.shape} and {prefix.shape}")
-        cache = WarmCache(block, prefix)
+        cache = WarmCache(_shaped(arrays, "cache_order", prefix.shape[1]), np.asarray(block), np.asarray(prefix))
     removed = _shaped(arrays, "removed", n) if "removed" in arrays else None
     return AtomSet(store, facts=facts, cache=cache, removed=removed, unchecked=unchecked)
 

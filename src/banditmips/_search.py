@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._result import SearchResult, StopReason, Trace
-from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
+from banditmips._validate import Options, as_mask, as_queries, as_store, check_finite, check_k, reject_unknown
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from banditmips.atoms.facts import AtomFacts
     from banditmips.race.buckets import Buckets
     from banditmips.race.elimination import Contest, Outcome, Reader
+    from banditmips.race.express import ExpressAnswer, ExpressLane, Unfinished
 
 __all__ = ["AtomSet", "run_queries", "search"]
 
@@ -123,7 +124,7 @@ def search(
     >>> result.n_multiplies < atoms.size / 4
     True
     """
-    reject_unknown(unknown, "search")
+    reject_unknown(unknown, "search", ("k", "mask"))
     options = Options(
         delta=delta,
         epsilon=epsilon,
@@ -153,18 +154,24 @@ class AtomSet:
     ----------
     facts, cache, buckets
         What an index has prepared; None for a search without one.
+    by_column : array of shape (d, n), or None
+        A copy of the atoms, one coordinate after another.
     removed : bool array of shape (n,), or None
         Atoms that are no longer to be found.
     unchecked : bool
         Whether the user asked for no check of the entries.
+    lanes : dict
+        The express lanes made so far.
     """
 
     store: AtomStore
     facts: AtomFacts | None = None
     cache: WarmCache | None = None
     buckets: Buckets | None = None
+    by_column: NDArray[Any] | None = None
     removed: NDArray[np.bool_] | None = None
     unchecked: bool = False
+    lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
 
 
 def run_queries(
@@ -172,6 +179,7 @@ def run_queries(
 ) -> SearchResult:
     """Answer one query or a batch."""
     from banditmips.atoms.facts import collect_facts
+    from banditmips.race.express import ExpressAnswer
 
     k = check_k(k)
     n, d = atom_set.store.shape
@@ -181,15 +189,64 @@ def run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     if options.objective == "cosine" and atom_set.facts is None:
         atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
+    lane = _lane(atom_set, options, k)
 
     def answer(i: int) -> SearchResult:
-        return _Query(atom_set, rows[i], k, options, None if masks is None else masks[i]).answer()
+        excluded = None if masks is None else masks[i]
+        unfinished = None
+        if lane is not None:
+            short = lane.answer(_as_float(rows[i]), _candidates(n, excluded, atom_set.removed))
+            if isinstance(short, ExpressAnswer):
+                return _express_result(short, atom_set)
+            unfinished = short
+        where = "" if single else f"row {i}, "
+        return _Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
 
     if single:
         return answer(0)
     if len(rows) == 0:
         return _empty_batch(k, options.trace, checked=not atom_set.unchecked)
     return SearchResult.stack(list(_map(answer, len(rows), options)))
+
+
+def _lane(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
+    """Find or make the express lane for these options, if they are of the common kind."""
+    from banditmips.race.express import ExpressLane, serves
+
+    key = (id(options), k)
+    lane = atom_set.lanes.get(key)
+    # An id may come again with other options, after the first ones are gone.
+    if lane is not None and lane.options is options:
+        return lane
+    if not serves(atom_set, options):
+        return None
+    lane = ExpressLane(atom_set, options, k)
+    atom_set.lanes[key] = lane
+    return lane
+
+
+def _as_float(query: NDArray[Any]) -> NDArray[Any]:
+    """The query as a contiguous array of floats, itself where it is one."""
+    if query.dtype in (np.float32, np.float64) and query.dtype.isnative:
+        return np.ascontiguousarray(query)
+    with np.errstate(over="ignore"):
+        return query.astype(np.float64)
+
+
+def _express_result(found: ExpressAnswer, atom_set: AtomSet) -> SearchResult:
+    return SearchResult(
+        indices=found.indices,
+        scores=found.scores,
+        lower=found.scores - found.radius,
+        upper=found.scores + found.radius,
+        exact=np.full(found.indices.size, found.exact),
+        n_multiplies=found.n_multiplies,
+        n_rounds=found.n_rounds,
+        n_survivors=found.n_survivors,
+        stop_reason=found.stop_reason,
+        delta_spent=found.delta_spent,
+        checked=not atom_set.unchecked,
+    )
 
 
 def _map(answer: Callable[[int], SearchResult], m: int, options: Options) -> Iterable[SearchResult]:
@@ -226,6 +283,7 @@ class _Query:
         k: int,
         options: Options,
         excluded: NDArray[np.bool_] | None,
+        where: str,
     ) -> None:
         from banditmips.race.setup import OBJECTIVE_CODES, make_sampler
 
@@ -233,8 +291,11 @@ class _Query:
         self._options = options
         self._k = k
         n, d = atom_set.store.shape
-        self._query = np.asarray(query, dtype=np.float64)
-        self._candidates = _candidates(n, excluded, atom_set.removed)
+        with np.errstate(over="ignore"):
+            self._query = np.asarray(query, dtype=np.float64)
+        check_finite(self._query, where)
+        candidates = _candidates(n, excluded, atom_set.removed)
+        self._candidates = np.arange(n) if candidates is None else candidates
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
         is_product = options.objective in ("inner_product", "cosine")
@@ -276,6 +337,16 @@ class _Query:
             reader.cache = cache
         return reader
 
+    def _needed_scatter(self) -> NDArray[np.float64]:
+        """What a sample must show of each candidate's scatter: of the support's share of it, where that is small."""
+        from banditmips.race.bounds import MIN_SCATTER_SEEN
+
+        facts, rows = self._atoms.facts, self._candidates
+        if facts is None:
+            return np.full(rows.size, np.nan)
+        share = self._support.size / self._query.size
+        return np.asarray(MIN_SCATTER_SEEN * share * facts.scatter[rows])
+
     def _contest(self) -> Contest:
         from banditmips.race.elimination import Contest
 
@@ -283,7 +354,8 @@ class _Query:
         return Contest(
             candidates=rows,
             row_scale=np.ones(rows.size) if self._row_scale is None else self._row_scale[rows],
-            squared_norms=np.full(rows.size, np.nan) if facts is None else facts.squared_norms[rows],
+            centers=np.zeros(rows.size) if facts is None else facts.means[rows],
+            needed_scatter=self._needed_scatter(),
             query=self._query,
             objective=self._objective,
             k=self._k,
@@ -294,8 +366,8 @@ class _Query:
             traced=options.trace,
         )
 
-    def answer(self) -> SearchResult:
-        """Race, finish, and put the result together."""
+    def answer(self, unfinished: Unfinished | None = None) -> SearchResult:
+        """Race (or go on with a race that was begun), finish, and put the result together."""
         from banditmips.race.elimination import Outcome
 
         reader = self._reader()
@@ -311,7 +383,9 @@ class _Query:
             outcome = self._all_exactly(reader)
             plan = "exact products of all candidates"
         else:
-            outcome = self._race(reader)
+            # Scores that overflow are caught where they become exact.
+            with np.errstate(over="ignore", invalid="ignore"):
+                outcome = self._race(reader, unfinished)
             plan = f"{type(self._sampler).__name__}, bound {self._options.bound}"
         if self._options.rescore:
             self._rescore(outcome, reader)
@@ -337,7 +411,7 @@ class _Query:
             rounds=[],
         )
 
-    def _race(self, reader: Reader) -> Outcome:
+    def _race(self, reader: Reader, unfinished: Unfinished | None) -> Outcome:
         from banditmips.race.buckets import race_buckets
         from banditmips.race.elimination import measure, race
         from banditmips.race.planner import Schedule
@@ -365,9 +439,30 @@ class _Query:
             return measure(contest, reader, self._sampler, bound_for(contest), size)
 
         contest = self._contest()
+        if unfinished is not None:
+            return self._go_on(contest, reader, unfinished)
         if self._atoms.buckets is None or self._support.size == 0:
             return run(contest)
         return race_buckets(contest, self._atoms.buckets, run, measure_best)
+
+    def _go_on(self, contest: Contest, reader: Reader, begun: Unfinished) -> Outcome:
+        """Continue a compiled race that ran out of prepared coordinates, with its rounds and multiplies counted."""
+        from banditmips.race.elimination import race
+        from banditmips.race.planner import Schedule
+        from banditmips.race.sampling import UniformSampler
+        from banditmips.race.setup import make_bound
+
+        bound = make_bound(
+            self._options, self._sampler, self._query, None, contest.delta, contest.candidates.size, self._k
+        )
+        sampler = UniformSampler(self._query.size, self._options.seed, None) if begun.uniform else self._sampler
+        chosen = np.searchsorted(contest.candidates, begun.survivors)
+        rest = contest.part(chosen, contest.delta)
+        size = begun.n_coordinates
+        seen = np.append(begun.seen, sampler.prefix(size).coordinates) if size else begun.seen
+        outcome = race(rest, reader, sampler, bound, Schedule(), n_rounds=begun.n_rounds, size=size, seen=seen)
+        outcome.n_multiplies += begun.n_multiplies
+        return outcome
 
     def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
         """Positions of the survivors, best first; of equals the one with the smaller index."""
@@ -377,13 +472,15 @@ class _Query:
     def _rescore(self, outcome: Outcome, reader: Reader) -> None:
         from banditmips.race.elimination import finish_exactly
 
+        # What is returned is settled here: the others leave before scores of two kinds are compared.
         best = self._ranking(outcome)[: self._k]
-        best = best[~outcome.exact[best]]
+        for name in ("survivors", "scores", "radius", "exact"):
+            setattr(outcome, name, getattr(outcome, name)[best])
+        best = np.flatnonzero(~outcome.exact)
         if best.size and self._affordable(best.size * reader.exact_cost, outcome.n_multiplies):
             finish_exactly(outcome, reader, best, reader.exact_cost)
 
     def _result(self, outcome: Outcome, plan: str) -> SearchResult:
-        # Rescored scores are on another footing than estimates: what is returned is settled before they are compared.
         best = self._ranking(outcome)[: self._k]
         pad = self._k - best.size
         scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
@@ -404,9 +501,12 @@ class _Query:
         )
 
 
-def _candidates(n: int, excluded: NDArray[np.bool_] | None, removed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+def _candidates(
+    n: int, excluded: NDArray[np.bool_] | None, removed: NDArray[np.bool_] | None
+) -> NDArray[np.int64] | None:
+    """The atoms that take part; None for all."""
     if excluded is None and removed is None:
-        return np.arange(n)
+        return None
     out = np.zeros(n, dtype=np.bool_)
     for mask in (excluded, removed):
         if mask is not None:

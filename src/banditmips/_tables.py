@@ -25,8 +25,8 @@ from banditmips._extras import require
 from banditmips._result import SearchResult
 
 __all__ = [
-    "check_folder",
     "check_output",
+    "check_place",
     "read_matrix",
     "replacing",
     "result_columns",
@@ -42,7 +42,9 @@ _CSV = "utf-8-sig"
 # --- matrices in ----------------------------------------------------------------------------------------------------
 
 
-def read_matrix(path: str | os.PathLike[str], key: str | None = None, header: bool | None = None) -> Any:
+def read_matrix(
+    path: str | os.PathLike[str], key: str | None = None, *, header: bool | None = None, allow_vector: bool = False
+) -> Any:
     r"""Read a matrix, one atom or query in each row, from a ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` file.
 
     Parameters
@@ -55,11 +57,13 @@ def read_matrix(path: str | os.PathLike[str], key: str | None = None, header: bo
         Name of the array in an ``.npz`` file, or of the list column in a ``.parquet`` file.
     header
         Whether a ``.csv`` file begins with a line of names. None looks at it: no name is a number.
+    allow_vector
+        Take an array of one dimension as a matrix of one row.
 
     Returns
     -------
     ndarray or scipy.sparse matrix
-        Of two dimensions; a single row where an ``.npy`` or ``.npz`` file holds a vector.
+        Of two dimensions.
 
     Raises
     ------
@@ -89,10 +93,10 @@ def read_matrix(path: str | os.PathLike[str], key: str | None = None, header: bo
     matrix = _read_csv(path, header) if read is _read_csv else read(path, key)
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{path}: expected real numbers, got dtype {matrix.dtype}")
-    if matrix.ndim == 1:
+    if matrix.ndim == 1 and allow_vector:
         matrix = matrix[np.newaxis]
     if matrix.ndim != 2:
-        raise ValueError(f"{path}: expected a matrix (2 dimensions), got shape {matrix.shape}")
+        raise ValueError(f"{path}: expected a matrix (one atom or query in each row), got shape {matrix.shape}")
     return matrix
 
 
@@ -113,21 +117,24 @@ def _read_npy(path: Path, key: None) -> NDArray[Any]:
 
 
 def _read_npz(path: Path, key: str | None) -> Any:
+    # The archive is opened here, because NumPy leaves a damaged one open.
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array; its suffix should be .npy")
+        with open(path, "rb") as file, zipfile.ZipFile(file):
+            file.seek(0)
+            archive: Any = np.load(file, allow_pickle=False)
             names = archive.files
             if key is None and {"format", "shape", "data"} <= set(names):
-                return scipy.sparse.load_npz(path)
+                sparse: Any = scipy.sparse.load_npz(path)
+                return sparse.tocsr()  # the one format that rows can be taken from fast
             if key is None and len(names) == 1:
                 key = names[0]
             if key in names:
-                return archive[key]
+                array = archive[key]
+                if not isinstance(array, np.ndarray):
+                    raise ValueError(f"its {key!r} is no array")
+                return array
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        # NumPy takes what it does not know for a pickle, which is no help to the owner of a damaged file.
-        problem = "it is no .npz archive" if "pickle" in str(error) else error
-        raise ValueError(f"{path}: cannot be read as .npz: {problem}") from error
+        raise ValueError(f"{path}: cannot be read as .npz: {error}") from error
     held = ", ".join(names) or "nothing"
     raise ValueError(f"{path}: {'name one of its arrays' if key is None else f'has no array {key!r}'}; it holds {held}")
 
@@ -301,13 +308,13 @@ def check_output(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if _choose(path, _WRITERS, "write") is _write_parquet:
         require("pyarrow.parquet", extra="tables", purpose=f"writing {path.name}")
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Raise if no file can be put there: it is a folder, or its folder is not there or closed to us."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-    check_folder(path)
-
-
-def check_folder(path: Path) -> None:
-    """Raise if the folder that a file is to be written to is not there, or is closed to us."""
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))

@@ -22,12 +22,14 @@ __all__ = [
     "as_store",
     "check_bucket_size",
     "check_k",
+    "check_layout",
     "check_rows",
     "reject_unknown",
 ]
 
 OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
 SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
+LAYOUTS = ("auto", "cache", "full", "none")
 BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
 
 
@@ -61,8 +63,7 @@ class Options:
         _check_choice("sampling", self.sampling, SAMPLINGS)
         _check_choice("bound", self.bound, BOUNDS)
         for name in ("replacement", "absolute", "rescore", "trace", "progress"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            check_flag(name, getattr(self, name))
         if self.budget is not None:
             _check_integer("budget", self.budget, minimum=1)
         _check_integer("seed", self.seed, minimum=0)
@@ -73,6 +74,17 @@ class Options:
             raise ValueError("n_jobs must be a number of threads, or -1 for one for each core, got 0")
         self._check_sigma_and_range()
         self._check_combinations()
+        self._make_plain()
+
+    def _make_plain(self) -> None:
+        """Turn NumPy's numbers into Python's, so that options can be compared and saved."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value.item())
+        if self.value_range is not None:
+            low, high = self.value_range
+            object.__setattr__(self, "value_range", (float(low), float(high)))
 
     def _check_sigma_and_range(self) -> None:
         if isinstance(self.sigma, str):
@@ -112,13 +124,20 @@ class Options:
             raise ValueError(f"absolute=True makes no sense with objective={self.objective!r}, which is never positive")
 
 
-def reject_unknown(unknown: Iterable[str], where: str) -> None:
-    """Raise for option names that do not exist, suggesting the nearest one that does."""
-    known = [field.name for field in fields(Options)] + ["k", "mask", "bucket_size", "validate"]
+def reject_unknown(unknown: Iterable[str], where: str, others: tuple[str, ...]) -> None:
+    """Raise for option names that do not exist in `where`, suggesting the nearest one that does."""
+    known = [*(field.name for field in fields(Options)), *others]
     for name in unknown:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(known))}"
         raise TypeError(f"{where} has no option {name!r}{hint}")
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Check a switch."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def check_k(k: object) -> int:
@@ -133,6 +152,14 @@ def check_bucket_size(bucket_size: object, objective: str) -> int | None:
     if objective != "inner_product":
         raise ValueError(f"bucket_size sorts by norm, which bounds inner products only, not objective={objective!r}")
     return _check_integer("bucket_size", bucket_size, minimum=1)
+
+
+def check_layout(layout: object, max_extra_memory: object) -> tuple[str, int | None]:
+    """Check what an index may keep beside the atoms."""
+    _check_choice("layout", layout, LAYOUTS)
+    if max_extra_memory is None:
+        return str(layout), None
+    return str(layout), _check_integer("max_extra_memory", max_extra_memory, minimum=0)
 
 
 def as_store(atoms: Any) -> AtomStore:
@@ -154,7 +181,11 @@ def as_store(atoms: Any) -> AtomStore:
 
 def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     """Return the queries as an (m, d) array of their own dtype, and whether there was a single 1-d one."""
-    array = queries.toarray() if scipy.sparse.issparse(queries) else _as_array("queries", queries)
+    if scipy.sparse.issparse(queries):
+        _check_dtype("queries", queries.dtype)
+        array = queries.toarray()
+    else:
+        array = _as_array("queries", queries)
     if array.ndim not in (1, 2):
         raise ValueError(f"queries must be one query (1-d) or a batch (2-d), got {array.ndim} dimensions")
     if array.shape[-1] != d:
@@ -162,13 +193,14 @@ def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
             f"queries has {array.shape[-1]} columns, but the atoms have {d} "
             f"(argument 'queries', shape {tuple(array.shape)})"
         )
-    rows = array[np.newaxis] if array.ndim == 1 else array
-    for i, row in enumerate(rows):
-        if row.dtype.kind == "f" and not np.isfinite(row).all():
-            j = int(np.flatnonzero(~np.isfinite(row))[0])
-            where = f"column {j}" if array.ndim == 1 else f"row {i}, column {j}"
-            raise ValueError(f"queries has {row[j]} at {where} (argument 'queries')")
-    return rows, array.ndim == 1
+    return (array[np.newaxis] if array.ndim == 1 else array), array.ndim == 1
+
+
+def check_finite(query: NDArray[np.float64], where: str) -> None:
+    """Check one query for NaN and infinities; `where` says which row of a batch it is."""
+    if not np.isfinite(query).all():
+        j = int(np.flatnonzero(~np.isfinite(query))[0])
+        raise ValueError(f"queries has {query[j]} at {where}column {j} (argument 'queries')")
 
 
 def as_mask(mask: Any, n: int, m: int, single: bool) -> NDArray[np.bool_] | None:

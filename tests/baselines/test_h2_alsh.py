@@ -82,7 +82,7 @@ def slow_search(atoms, query, k, *, c0, c, delta, n_candidates, scan_limit, seed
 
 @pytest.mark.parametrize("spread", [0.0, 0.3])
 @pytest.mark.parametrize("scan_limit", [0, 10, 100])
-@pytest.mark.parametrize(("k", "n_candidates"), [(1, 3), (4, 10), (2, 80)])
+@pytest.mark.parametrize(("k", "n_candidates"), [(1, 3), (4, 2), (2, 80)])
 def test_counts_what_a_counting_version_counts(spread, scan_limit, k, n_candidates):
     rng = np.random.default_rng(scan_limit + k)
     atoms = rng.normal(size=(80, 6)) * rng.lognormal(0, spread, size=(80, 1))
@@ -150,16 +150,15 @@ def test_scanning_everything_is_exact():
     assert (result.n_multiplies <= 15 * 401).all()
 
 
-def test_parallel_atoms_survive_the_rounding_of_the_norm_bound():
-    # |x| * |q| is exactly x.q here, and rounding must not put the bound below it.
+def test_rounding_does_not_put_the_norm_bound_below_a_score():
+    # Both atoms have the same score; the first is parallel to the query, so that its bound is that very score.
     rng = np.random.default_rng(4)
-    for _ in range(200):
-        query = rng.normal(size=7)
-        atoms = np.outer(1 - 1e-15 * rng.integers(0, 9, size=30), query)
-        result = H2ALSH(scan_limit=0, n_candidates=30, delta=1e-6).fit(atoms).search(query)
-        assert result.scores[0] == (atoms @ query).max() or result.scores[0] == pytest.approx(
-            (atoms @ query).max(), rel=1e-15
-        )
+    for _ in range(50):
+        query = np.append(rng.normal(size=7), 0.0)
+        atoms = np.vstack([0.3 * query, 0.3 * query])
+        atoms[1, 7] = 5.0
+        result = H2ALSH().fit(atoms).search(query)
+        assert result.indices.tolist() == [0]
 
 
 def test_accuracy_falls_with_the_candidates_and_small_delta_makes_it_certain():

@@ -430,3 +430,7 @@ def test_atoms_larger_than_a_block_are_read_in_parts(key, monkeypatch, atoms, qu
     parts = make(key).fit(atoms).search(queries, k=3)
     np.testing.assert_array_equal(parts.indices, whole.indices)
     np.testing.assert_array_equal(parts.n_multiplies, whole.n_multiplies)
+    spoilt = atoms.copy()
+    spoilt[123, 4] = np.nan
+    with pytest.raises(ValueError, match="atoms must be finite, but has nan in row 123, column 4"):
+        make(key).fit(spoilt)

@@ -16,11 +16,11 @@ from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CachedReader", "WarmCache", "build_cache"]
+__all__ = ["CachedReader", "WarmCache", "build_cache", "cache_size"]
 
-BLOCK_SIZE = 64
-PREFIX_SIZE = 512
-"""Coordinates kept by coordinate and by atom: together at most 6 % of the atoms where d >= 10,000."""
+BLOCK_SIZE = 256
+MIN_PREFIX, MAX_PREFIX = 512, 4096
+"""Coordinates kept by coordinate, and the least and the most kept by atom: together at most 8 % where d >= 10,000."""
 
 
 class WarmCache:
@@ -28,13 +28,16 @@ class WarmCache:
 
     Attributes
     ----------
+    order : int64, shape (p,), the coordinates.
     block : shape (s, n), the first s coordinates, one after another: round one reads all atoms at each of them.
     prefix : shape (n, p), the first p >= s coordinates of each atom together: later rounds read few atoms.
     """
 
-    def __init__(self, block: NDArray[Any], prefix: NDArray[Any]) -> None:
+    def __init__(self, order: NDArray[np.int64], block: NDArray[Any], prefix: NDArray[Any]) -> None:
+        self.order = order
         self.block = block
         self.prefix = prefix
+        self._scatters: tuple[list[int], NDArray[np.float32]] | None = None
 
     @property
     def n_coordinates(self) -> int:
@@ -44,38 +47,62 @@ class WarmCache:
     @property
     def nbytes(self) -> int:
         """Memory that both layouts take."""
-        return self.block.nbytes + self.prefix.nbytes
+        return self.order.nbytes + self.block.nbytes + self.prefix.nbytes
 
     def joined(self, other: WarmCache) -> WarmCache:
         """The cache of these atoms followed by those of `other`."""
         return WarmCache(
+            self.order,
             np.concatenate([self.block, other.block], axis=1),
             np.concatenate([self.prefix, other.prefix], axis=0),
         )
 
     def read(self, rows: NDArray[np.int64], start: int, stop: int, out: NDArray[np.float64]) -> None:
         """Put the rows' values at positions start, ..., stop-1 of the uniform order into `out`."""
-        if rows.size == self.block.shape[1] and stop <= self.block.shape[0]:
+        n = self.block.shape[1]
+        if rows.size == n and stop <= self.block.shape[0] and np.array_equal(rows, np.arange(n)):
             out[...] = self.block[start:stop].T
         else:
             out[...] = self.prefix[rows, start:stop]
 
+    def scatters(self, sizes: list[int], means: NDArray[np.float64], d: int) -> NDArray[np.float32]:
+        """Estimate for each round and atom, from the round's sample, the scatter of the atom's entries.
 
-def build_cache(store: AtomStore, seed: int) -> WarmCache:
-    """Cache the beginning of the seed's uniform order: n times a constant, however large d is."""
+        Uniform samples do not depend on the query, so this is known before any search.
+        """
+        if self._scatters is None or self._scatters[0] != sizes:
+            table = np.empty((len(sizes), self.prefix.shape[0]), dtype=np.float32)
+            seen, start = np.zeros(self.prefix.shape[0]), 0
+            for number, size in enumerate(sizes):
+                with np.errstate(over="ignore"):
+                    seen += np.square(self.prefix[:, start:size] - means[:, np.newaxis]).sum(axis=1)
+                    table[number] = seen * (d / size)
+                start = size
+            self._scatters = (sizes, table)
+        return self._scatters[1]
+
+
+def cache_size(n: int, d: int, itemsize: int, available: int | None) -> int:
+    """Coordinates to cache for each atom: a twentieth of them within limits, as far as memory is available (bytes)."""
+    size = min(max(MIN_PREFIX, min(d // 20, MAX_PREFIX)), max(d // 4, 1))
+    if available is None:
+        return size
+    # A block and a prefix of the same length where both are short; else a whole block and what remains.
+    affordable = available // (n * itemsize + 8)
+    return max(min(size, affordable // 2 if affordable < 2 * BLOCK_SIZE else affordable - BLOCK_SIZE), 0)
+
+
+def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
+    """Cache the first `size` coordinates of the seed's uniform order."""
     n, d = store.shape
-    n_prefix = min(PREFIX_SIZE, max(d // 4, 1))
-    n_block = min(BLOCK_SIZE, n_prefix)
-    coordinates = kernels.permuted_coordinates(seed, d, 0, n_prefix)
+    order = kernels.permuted_coordinates(seed, d, 0, size)
     dtype = store.dtype if store.dtype.isnative else store.dtype.newbyteorder("=")
-    prefix = np.empty((n, n_prefix), dtype=dtype)
-    step = max(1, (1 << 20) // n_prefix)
+    prefix = np.empty((n, size), dtype=dtype)
+    step = max(1, (1 << 20) // size)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
-        values = np.empty((rows.size, n_prefix))
-        store.gather(rows, coordinates, values)
-        prefix[start : start + rows.size] = values
-    return WarmCache(np.ascontiguousarray(prefix[:, :n_block].T), prefix)
+        store.gather(rows, order, prefix[start : start + rows.size])
+    return WarmCache(order, np.ascontiguousarray(prefix[:, : min(BLOCK_SIZE, size)].T), prefix)
 
 
 class CachedReader(StoreReader):

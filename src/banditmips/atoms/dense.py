@@ -36,7 +36,7 @@ class DenseStore:
         """Type of the entries."""
         return self.array.dtype
 
-    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
         if not self._compiled:
             out[...] = self.array[np.ix_(rows, columns)]

@@ -37,10 +37,10 @@ class JoinedStore:
             positions = np.flatnonzero(owner == number)
             yield self.stores[number], positions, rows[positions] - self._first_rows[number]
 
-    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
         for store, positions, own_rows in self._parts(rows):
-            part = np.empty((own_rows.size, columns.size))
+            part = np.empty((own_rows.size, columns.size), dtype=out.dtype)
             store.gather(own_rows, columns, part)
             out[positions] = part
 

@@ -22,7 +22,7 @@ class AtomStore(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Type of the entries."""
 
-    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
 
     def scores(

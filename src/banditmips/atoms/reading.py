@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.protocol import AtomStore
+from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
 __all__ = ["StoreReader"]
@@ -40,7 +41,8 @@ class StoreReader:
         self._objective = objective
         self._row_scale = row_scale
         self._check_finite = check_finite
-        self.exact_cost = self._query.size
+        # Where the query is 0 there is nothing to multiply, whether or not the entry is read.
+        self.exact_cost = int(np.count_nonzero(query)) if objective == kernels.PRODUCT else query.size
 
     def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
         """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
@@ -55,9 +57,16 @@ class StoreReader:
         scores = self._store.scores(rows, self._columns, self._query, self._objective)
         if self._row_scale is not None:
             scores = scores * self._row_scale[rows]
-        if self._check_finite and not np.isfinite(scores).all():
-            row = rows[np.flatnonzero(~np.isfinite(scores))[0]]
-            raise ValueError(
-                f"atoms has a NaN or an infinity in row {row}, or its inner product overflows (argument 'atoms')"
-            )
+        if not np.isfinite(scores).all():
+            self._complain(int(rows[np.flatnonzero(~np.isfinite(scores))[0]]))
         return scores
+
+    def _complain(self, row: int) -> None:
+        """Say where a row's score stops being finite."""
+        columns = np.arange(self._store.shape[1]) if self._columns is None else self._columns
+        values = np.empty((1, columns.size))
+        self._store.gather(np.array([row]), columns, values)
+        bad = np.flatnonzero(~np.isfinite(values[0]))
+        if bad.size:
+            raise ValueError(f"atoms has {values[0, bad[0]]} at row {row}, column {columns[bad[0]]} (argument 'atoms')")
+        raise ValueError(f"the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')")

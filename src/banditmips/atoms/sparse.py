@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,29 @@ from banditmips.race import kernels
 __all__ = ["SparseStore"]
 
 
+def _canonical(rows: Any, given: Any) -> Any:
+    """Add up entries that are stored twice, without changing the caller's matrix."""
+    if rows.has_canonical_format:
+        return rows
+    if rows is given:
+        rows = rows.copy()
+    rows.sum_duplicates()
+    return rows
+
+
 class SparseStore:
     """Atoms in a sparse matrix or array of any SciPy format."""
 
     def __init__(self, matrix: Any) -> None:
-        self.rows = matrix.tocsr()
-        self._by_column = matrix.tocsc()
+        self._given = matrix
+        self.rows = _canonical(matrix.tocsr(), matrix)
+
+    @cached_property
+    def _by_column(self) -> Any:
+        """The matrix by columns, made when something is first sampled."""
+        if self._given.format == "csc" and self._given.has_canonical_format:
+            return self._given
+        return self.rows.tocsc()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -32,7 +50,15 @@ class SparseStore:
         dtype: np.dtype[Any] = self.rows.dtype
         return dtype
 
-    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    @property
+    def extra_bytes(self) -> int:
+        """Memory taken beside the matrix that was given."""
+        made = [self.rows] if self.rows is not self._given else []
+        if "_by_column" in self.__dict__ and self._by_column is not self._given:
+            made.append(self._by_column)
+        return sum(int(part.nbytes) for matrix in made for part in (matrix.data, matrix.indices, matrix.indptr))
+
+    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
         out[...] = self._by_column[:, columns][rows].toarray()
 

@@ -197,9 +197,7 @@ def check_atoms(atoms: ArrayLike) -> NDArray[Any]:
     """Return the atoms as a 2-d array of finite real numbers (no copy if they are one), or raise."""
     array = _as_real_array("atoms", atoms)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(
-            f"atoms must have shape (n, d) with n and d at least 1, but came with shape {array.shape}"
-        )
+        raise ValueError(f"atoms must have shape (n, d) with n and d at least 1, but came with shape {array.shape}")
     step = max(1, _BLOCK_ENTRIES // array.shape[1])
     for start in range(0, array.shape[0], step):
         _check_finite("atoms", array[start : start + step], first_row=start)
@@ -210,13 +208,10 @@ def check_queries(queries: ArrayLike, d: int) -> NDArray[np.float64]:
     """Return one query or a batch as contiguous float64 of width d, or raise."""
     array = _as_real_array("queries", queries)
     if array.ndim not in (1, 2) or array.shape[0] == 0:
-        raise ValueError(
-            f"queries must have shape (d,) or (m, d) with m at least 1, but came with shape {array.shape}"
-        )
+        raise ValueError(f"queries must have shape (d,) or (m, d) with m at least 1, but came with shape {array.shape}")
     if array.shape[-1] != d:
         raise ValueError(
-            f"queries has {array.shape[-1]} columns, but the atoms have {d} "
-            f"(argument 'queries', shape {array.shape})"
+            f"queries has {array.shape[-1]} columns, but the atoms have {d} (argument 'queries', shape {array.shape})"
         )
     _check_finite("queries", np.atleast_2d(array), first_row=0)
     return np.ascontiguousarray(array, dtype=np.float64)

@@ -66,9 +66,7 @@ class BoundedME(Baseline):
     title: ClassVar[str] = "BoundedME"
     effort: ClassVar[str] = "epsilon"
 
-    def __init__(
-        self, *, epsilon: float = 0.1, delta: float = 0.1, value_range: float = 1.0, seed: int = 0
-    ) -> None:
+    def __init__(self, *, epsilon: float = 0.1, delta: float = 0.1, value_range: float = 1.0, seed: int = 0) -> None:
         super().__init__(seed=seed)
         self.epsilon = check_real("epsilon", epsilon, at_least=0)
         self.delta = check_real("delta", delta, above=0, below=1)
@@ -82,9 +80,7 @@ class BoundedME(Baseline):
         if k == n:
             # Nothing can be dropped; only the order is open, and that takes the exact scores.
             return Candidates(np.arange(n), 0)
-        schedule = elimination_schedule(
-            n, d, k, epsilon=self.epsilon, delta=self.delta, value_range=self.value_range
-        )
+        schedule = elimination_schedule(n, d, k, epsilon=self.epsilon, delta=self.delta, value_range=self.value_range)
         survivors = np.arange(n)
         sums = np.zeros(n)
         n_read = n_multiplies = 0

@@ -124,9 +124,7 @@ class H2ALSH(Baseline):
         norms: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> _Tables:
-        parameters = QALSHParameters.choose(
-            members.size, c0=self.c0, delta=self.delta, n_candidates=self.n_candidates
-        )
+        parameters = QALSHParameters.choose(members.size, c0=self.c0, delta=self.delta, n_candidates=self.n_candidates)
         directions = rng.normal(size=(parameters.n_functions, atoms.shape[1] + 1))
         heads, last = np.ascontiguousarray(directions[:, :-1]), directions[:, -1]
         appended = np.sqrt(np.maximum(0.0, norms[0] ** 2 - norms**2))

@@ -29,13 +29,14 @@ from scipy.special import stdtrit
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["BernsteinBound", "Bound", "HoeffdingBound", "PairedBound", "RoundView", "round_share"]
+__all__ = ["MIN_SCATTER_SEEN", "BernsteinBound", "Bound", "HoeffdingBound", "PairedBound", "RoundView", "round_share"]
 
-MIN_ENERGY_SEEN = 0.25
-"""Part of an atom's squared norm that the sample must account for before `paired` may speak about the atom.
+MIN_SCATTER_SEEN = 0.25
+"""Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
 
-Measured on normal, ratings-like and Student-t(3) atoms, 16 coordinates show at least a quarter in nearly every case;
-an atom whose weight sits in a few entries (a needle) shows next to nothing until one of them is drawn.
+Sixteen coordinates of normal or ratings-like atoms show a quarter in all but one case in a thousand; an atom whose
+weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
+those is drawn.
 """
 
 
@@ -48,7 +49,8 @@ def round_share(round_number: int) -> float:
 class RoundView:
     """What a bound sees after a round: the survivors' sampled values and the statistics made from them.
 
-    ``squared_norms`` holds what `fit` recorded, or NaN where nothing is known.
+    ``scatters`` holds what the sample shows of the scatter of each atom's entries about their mean, and
+    ``needed_scatter`` what it has to show, or NaN where `fit` recorded nothing.
     """
 
     number: int
@@ -61,8 +63,8 @@ class RoundView:
     absolute: bool
     estimates: NDArray[np.float64]
     variances: NDArray[np.float64]
-    energies: NDArray[np.float64]
-    squared_norms: NDArray[np.float64]
+    scatters: NDArray[np.float64]
+    needed_scatter: NDArray[np.float64]
 
     @property
     def size(self) -> int:
@@ -98,9 +100,11 @@ class IntervalBound(Bound):
         self._n_atoms = n_atoms
         self._with_replacement = with_replacement
 
-    def _delta_each(self, view: RoundView) -> float:
-        """One atom's share of delta in this round, for both ends of its interval together."""
-        return self._delta * round_share(view.number) / self._n_atoms
+    def _log_share(self, view: RoundView) -> float:
+        """Log of one atom's share of delta in this round, for both ends of its interval together."""
+        if self._delta == 0.0:
+            return -np.inf
+        return float(np.log(self._delta) + np.log(round_share(view.number)) - np.log(self._n_atoms))
 
     def beaten(self, view: RoundView, leaders: NDArray[np.int64], slack: float) -> NDArray[np.bool_]:
         """Compare upper ends with the k-th largest lower end."""
@@ -153,12 +157,14 @@ class HoeffdingBound(IntervalBound):
 
     def score_radius(self, view: RoundView) -> NDArray[np.float64]:
         """Return sigma * sqrt(2 log(2/delta') / N) for each survivor."""
+        if self._sigma is None and view.size < 2:
+            return np.full(view.row_scale.size, np.inf)
         if self._sigma is None:
             # Variances are those of the estimate: times N, and without the finite-population factor, of one term.
             shrink = 1.0 if self._with_replacement else max(1.0 - view.size / view.population, 1e-12)
             self._sigma = float(np.sqrt(view.variances.max() * view.size / shrink))
         factor = _serfling_factor(view.size, view.population) if self._serfling else 1.0
-        radius = self._sigma * np.sqrt(2.0 * factor * np.log(2.0 / self._delta_each(view)) / view.size)
+        radius = self._sigma * np.sqrt(2.0 * factor * (np.log(2.0) - self._log_share(view)) / view.size)
         return np.asarray(radius * (view.row_scale if self._per_row else np.ones(view.row_scale.size)))
 
 
@@ -183,10 +189,10 @@ class BernsteinBound(IntervalBound):
         one_term = view.variances * (size - 1) / shrink
         if self._with_replacement:
             rho, kappa = 1.0, 3.0
-            log_term = np.log(3.0 / self._delta_each(view))
+            log_term = np.log(3.0) - self._log_share(view)
         else:
             rho, kappa = _serfling_factor(size, view.population), 7.0 / 3.0 + 3.0 / np.sqrt(2.0)
-            log_term = np.log(5.0 / (self._delta_each(view) / 2.0))
+            log_term = np.log(10.0) - self._log_share(view)
         deviation = np.sqrt(one_term * 2.0 * rho * log_term / size)
         return np.asarray(deviation + kappa * self._width * view.row_scale * log_term / size)
 
@@ -220,7 +226,7 @@ class PairedBound(Bound):
     @staticmethod
     def _unrepresentative(view: RoundView) -> NDArray[np.bool_]:
         """Atoms of which the sample has not seen their fair share (a comparison with NaN is False: nothing known)."""
-        return view.energies < MIN_ENERGY_SEEN * view.squared_norms
+        return view.scatters < view.needed_scatter
 
     def beaten(self, view: RoundView, leaders: NDArray[np.int64], slack: float) -> NDArray[np.bool_]:
         """Test each survivor against the leaders, the weakest first, on the coordinates that they share."""

@@ -119,7 +119,14 @@ def race_buckets(
         rows = rest[: buckets.size]
         rows = rows[norm_bounds[rows] * query_norm >= bar]
         entrants = np.concatenate([champions, rows])
-        outcome = run(_part(contest, position[entrants], share))
+        part = contest.part(position[entrants], share)
+        if contest.budget is not None:
+            left = contest.budget - (0 if total is None else total.n_multiplies)
+            part = replace(part, budget=left)
+            if left < entrants.size and total is not None:
+                total.stop_reason = StopReason.BUDGET
+                break
+        outcome = run(part)
         best = _best(outcome, contest)
         champions = outcome.survivors[best]
         total = _add(total, outcome)
@@ -128,7 +135,12 @@ def race_buckets(
         if not outcome.exact[best].all():
             # k champions sampled `size` times as long cost no more than a bin did, and a higher bar saves bins.
             sampled = outcome.n_multiplies // max(entrants.size, 1)
-            measured = measure(_part(contest, position[champions], share), buckets.size * max(sampled, 1))
+            size = buckets.size * max(sampled, 1)
+            if contest.budget is not None:
+                size = min(size, (contest.budget - total.n_multiplies) // champions.size)
+                if size < 1:
+                    continue
+            measured = measure(contest.part(position[champions], share), size)
             total.n_multiplies += measured.n_multiplies
             outcome = measured
             best = np.arange(champions.size)
@@ -138,19 +150,9 @@ def race_buckets(
     return total
 
 
-def _part(contest: Contest, chosen: NDArray[np.int64], delta: float) -> Contest:
-    return replace(
-        contest,
-        candidates=contest.candidates[chosen],
-        row_scale=contest.row_scale[chosen],
-        squared_norms=contest.squared_norms[chosen],
-        delta=delta,
-    )
-
-
 def _best(outcome: Outcome, contest: Contest) -> NDArray[np.int64]:
     scores = np.abs(outcome.scores) if contest.absolute else outcome.scores
-    return np.argsort(-scores, kind="stable")[: contest.k]
+    return np.lexsort((outcome.survivors, -scores))[: contest.k]
 
 
 def _add(total: Outcome | None, outcome: Outcome) -> Outcome:
@@ -159,8 +161,9 @@ def _add(total: Outcome | None, outcome: Outcome) -> Outcome:
         return outcome
     rounds: list[Round] = total.rounds + outcome.rounds
     reason = outcome.stop_reason
-    if StopReason.BUDGET in (total.stop_reason, reason):
-        reason = StopReason.BUDGET
+    for weaker in (StopReason.EPSILON, StopReason.BUDGET):
+        if weaker in (total.stop_reason, reason):
+            reason = weaker
     return replace(
         outcome,
         n_multiplies=total.n_multiplies + outcome.n_multiplies,

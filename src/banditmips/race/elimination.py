@@ -6,7 +6,7 @@ is handed a `Contest` and returns an `Outcome`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -45,15 +45,17 @@ class Contest:
     ----------
     candidates
         The atoms that take part.
-    row_scale, squared_norms
-        For each candidate: a factor on all of its terms (the cosine's norms), and its squared norm or NaN.
+    row_scale, centers, needed_scatter
+        For each candidate: a factor on all of its terms (the cosine's norms), the mean of its entries, and what a
+        sample must show of their scatter about it (NaN where nothing is known).
     query
         The query, all d coordinates of it.
     """
 
     candidates: NDArray[np.int64]
     row_scale: NDArray[np.float64]
-    squared_norms: NDArray[np.float64]
+    centers: NDArray[np.float64]
+    needed_scatter: NDArray[np.float64]
     query: NDArray[np.float64]
     objective: int
     k: int
@@ -62,6 +64,17 @@ class Contest:
     absolute: bool
     budget: int | None
     traced: bool
+
+    def part(self, chosen: NDArray[np.int64], delta: float) -> Contest:
+        """The contest among some of the candidates, given by their positions, with its own share of delta."""
+        return replace(
+            self,
+            candidates=self.candidates[chosen],
+            row_scale=self.row_scale[chosen],
+            centers=self.centers[chosen],
+            needed_scatter=self.needed_scatter[chosen],
+            delta=delta,
+        )
 
 
 @dataclass
@@ -83,10 +96,18 @@ class Outcome:
 class _Field:
     """The survivors and all that is kept for each of them, with the values sampled so far."""
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, contest: Contest, seen: NDArray[np.int64] | None = None) -> None:
+        # Where there is something to multiply that has not been multiplied yet.
+        is_product = contest.objective == kernels.PRODUCT
+        self._fresh = contest.query != 0.0 if is_product else np.ones(contest.query.size, dtype=np.bool_)
+        self.n_seen = 0
+        if seen is not None:
+            self.n_seen = int(np.count_nonzero(self._fresh[seen]))
+            self._fresh[seen] = False
         self.rows = contest.candidates
         self.row_scale = contest.row_scale
-        self.squared_norms = contest.squared_norms
+        self.centers = contest.centers
+        self.needed_scatter = contest.needed_scatter
         self._values = np.empty((self.rows.size, 0))
         self.size = 0
         self.n_multiplies = 0
@@ -100,23 +121,42 @@ class _Field:
             grown[:, : self.size] = self._values[:, : self.size]
             self._values = grown
         reader.read(self.rows, prefix, self.size, self._values[:, self.size : size])
-        self.n_multiplies += self.rows.size * (size - self.size)
+        n_fresh = int(np.count_nonzero(self._fresh[prefix.coordinates[self.size :]]))
+        self.n_multiplies += self.rows.size * n_fresh
+        self.n_seen += n_fresh
         self.size = size
         return self._values[:, :size]
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         self.rows = self.rows[kept]
         self.row_scale = self.row_scale[kept]
-        self.squared_norms = self.squared_norms[kept]
+        self.centers = self.centers[kept]
+        self.needed_scatter = self.needed_scatter[kept]
         self._values = self._values[kept, : self.size]
 
 
-def race(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, schedule: Schedule) -> Outcome:
-    """Run one query's race."""
-    field = _Field(contest)
+def race(
+    contest: Contest,
+    reader: Reader,
+    sampler: Sampler,
+    bound: Bound,
+    schedule: Schedule,
+    n_rounds: int = 0,
+    size: int = 0,
+    seen: NDArray[np.int64] | None = None,
+) -> Outcome:
+    """Run one query's race.
+
+    Parameters
+    ----------
+    n_rounds, size, seen
+        Rounds already played elsewhere, how far they went in the sampler's order, and the coordinates they saw (each
+        once), whose values may be read again but are not counted again.
+    """
+    field = _Field(contest, seen)
     rounds: list[Round] = []
-    number = 0
-    spent = 0.0
+    number = n_rounds
+    spent = sum(contest.delta * round_share(r) for r in range(1, n_rounds + 1))
     estimates = np.zeros(field.rows.size)
     radius = np.full(field.rows.size, np.inf)
     reason: StopReason | None = None
@@ -124,7 +164,7 @@ def race(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, sched
         reason, radius = StopReason.EXHAUSTED, np.zeros(field.rows.size)
 
     while reason is None:
-        size, reason = _next_step(contest, field, reader, sampler, schedule)
+        size, reason = _next_step(contest, field, reader, sampler, schedule, size)
         if reason is not None:
             break
         number += 1
@@ -166,7 +206,7 @@ def race(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, sched
 
 
 def _next_step(
-    contest: Contest, field: _Field, reader: Reader, sampler: Sampler, schedule: Schedule
+    contest: Contest, field: _Field, reader: Reader, sampler: Sampler, schedule: Schedule, size: int
 ) -> tuple[int, StopReason | None]:
     """Choose how many coordinates to reach next, or say why to stop sampling instead."""
     n_survivors = field.rows.size
@@ -174,7 +214,7 @@ def _next_step(
     can_finish = left is None or n_survivors * _finish_cost(field, reader, sampler) <= left
     if sampler.with_replacement and field.size >= sampler.population:
         return field.size, StopReason.FINISHED_EXACTLY if can_finish else StopReason.BUDGET
-    size = schedule.next_size(field.size, sampler.population)
+    size = schedule.next_size(size, sampler.population)
     if schedule.should_finish(n_survivors, size, sampler.population):
         if can_finish:
             return field.size, StopReason.FINISHED_EXACTLY
@@ -189,7 +229,7 @@ def _next_step(
 
 def _finish_cost(field: _Field, reader: Reader, sampler: Sampler) -> int:
     """Multiplies that one survivor's exact score adds: pairs seen in the rounds are not counted again."""
-    return reader.exact_cost - (0 if sampler.with_replacement else field.size)
+    return reader.exact_cost - (0 if sampler.with_replacement else field.n_seen)
 
 
 def finish_exactly(outcome: Outcome, reader: Reader, positions: NDArray[np.int64], cost_each: int) -> None:
@@ -206,7 +246,7 @@ def _play(
     """Read one round's coordinates and make the statistics that bounds look at."""
     values = field.sample(reader, prefix)
     query = contest.query[prefix.coordinates]
-    estimates, variances, energies = kernels.sample_estimates(
+    estimates, variances, scatters = kernels.sample_estimates(
         values,
         field.row_scale,
         query,
@@ -215,6 +255,7 @@ def _play(
         prefix.spread,
         prefix.total_unit,
         contest.objective,
+        field.centers,
     )
     return RoundView(
         number=number,
@@ -227,8 +268,8 @@ def _play(
         absolute=contest.absolute,
         estimates=estimates,
         variances=variances,
-        energies=energies,
-        squared_norms=field.squared_norms,
+        scatters=scatters,
+        needed_scatter=field.needed_scatter,
     )
 
 

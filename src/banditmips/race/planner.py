@@ -1,10 +1,101 @@
-"""Round sizes, and when sampling stops paying and an exact finish is cheaper."""
+"""Round sizes; when sampling stops paying and an exact finish is cheaper.
+
+With ``rescore=True`` exact scores are wanted, and the planner looks for the least time: a query may go straight to
+BLAS, and survivors are finished exactly as soon as that is cheaper than another round. With ``rescore=False`` nothing
+may cost d, and the planner looks for the fewest multiplies: rounds go on until the answer is clear.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Schedule"]
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.race.costs import Costs
+
+__all__ = ["Plan", "Schedule", "cached_sizes", "gathered_sizes", "plan_query"]
+
+MAX_REGRET = 0.08
+"""Part of the time of a full product that rounds may take while they have not shown that they pay."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one query is to be answered by a compiled race, and what that is expected to cost, in nanoseconds.
+
+    Attributes
+    ----------
+    way
+        ``blas`` (all products at once), ``cache`` (uniform coordinates that an index has cached), ``gather`` (weighted
+        coordinates from row-major atoms) or ``columns`` (weighted coordinates from coordinate-major atoms).
+    sampling_costs
+        Cost of a value read for the first time, of one used again, and of a round (for ``cache``: of a value in the
+        block, of a value in the prefix, of a row of the prefix, and of a round).
+    row_cost, full_cost
+        Cost of one exact product, and of all of them by BLAS.
+    finish_cost
+        `row_cost`, or infinite where nothing may be finished exactly.
+    allowance
+        What the rounds may cost together.
+    reason
+        The decision in words.
+    """
+
+    way: str
+    sampling_costs: NDArray[np.float64]
+    row_cost: float
+    full_cost: float
+    finish_cost: float
+    allowance: float
+    reason: str
+
+
+def cached_sizes(n_cached: int) -> list[int]:
+    """Rounds on cached coordinates: few and large ones, because values are cheap and rounds are not."""
+    sizes = [min(32, n_cached)]
+    while 2 * sizes[-1] <= n_cached:
+        sizes.append(2 * sizes[-1])
+    return sizes
+
+
+def gathered_sizes(limit: int) -> list[int]:
+    """Rounds on gathered coordinates, each of which costs a cache line: those of the frugal `Schedule`."""
+    schedule = Schedule()
+    sizes: list[int] = []
+    size = schedule.next_size(0, limit)
+    while size <= limit and (not sizes or size > sizes[-1]):
+        sizes.append(size)
+        size = schedule.next_size(size, limit)
+    return sizes
+
+
+def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, rescore: bool) -> Plan:
+    """Weigh a race that reads the atoms in this `way` against the full product."""
+    full = n * d * costs.stream
+    row = d * (costs.gather if only_columns else costs.stream)
+    if way == "cache":
+        sampling = [costs.block, costs.prefix, costs.prefix_row, costs.round_overhead]
+        first = n * 32 * costs.block
+    else:
+        sampling = [costs.column if way == "columns" else costs.gather, costs.arithmetic, costs.round_overhead]
+        # The weights take one pass over the query (over a part of it where it is very long).
+        first = n * 16 * sampling[0] + min(d, 1 << 14) * 4.0
+    race = first + row + costs.call_overhead
+    if rescore and full <= race:
+        reason = f"all products take about {full / 1e3:.0f} us, the first round of a race {race / 1e3:.0f} us"
+        way = "blas"
+    else:
+        reason = f"the first round takes about {race / 1e3:.0f} us, all products {full / 1e3:.0f} us"
+    return Plan(
+        way,
+        np.array(sampling),
+        row_cost=row,
+        full_cost=full,
+        finish_cost=row if rescore else np.inf,
+        allowance=MAX_REGRET * full if rescore else np.inf,
+        reason=reason,
+    )
 
 
 @dataclass(frozen=True)

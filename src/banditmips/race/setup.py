@@ -9,6 +9,7 @@ from banditmips._validate import Options
 from banditmips.race import kernels
 from banditmips.race.bounds import BernsteinBound, Bound, HoeffdingBound, PairedBound
 from banditmips.race.sampling import (
+    EVEN_ENOUGH_FOR_CACHE,
     BottomKSampler,
     ReplacementSampler,
     Sampler,
@@ -26,10 +27,6 @@ OBJECTIVE_CODES = {
     "neg_sqeuclidean": kernels.NEG_SQUARED_DIFFERENCE,
     "neg_l1": kernels.NEG_ABSOLUTE_DIFFERENCE,
 }
-
-EVEN_ENOUGH_FOR_CACHE = 4.0
-"""Cached coordinates are uniform ones. Up to this unevenness of the query they are still the faster choice: reading
-them is at least four times as fast as gathering weighted ones from row-major atoms (a cache line for each product)."""
 
 
 def _resolve(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:

@@ -1,0 +1,5 @@
+"""``python -m banditmips.cli``."""
+
+from banditmips.cli import main
+
+main()

@@ -1,0 +1,158 @@
+"""Every store reads what NumPy reads from the same atoms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from banditmips.atoms import DenseStore, JoinedStore, SparseStore, StoreReader
+from banditmips.atoms.facts import collect_facts
+from banditmips.race import kernels
+from banditmips.race.sampling import BottomKSampler
+
+N, D = 15, 41
+ATOMS = np.where(np.random.default_rng(0).random((N, D)) < 0.4, np.random.default_rng(1).integers(-5, 6, (N, D)), 0)
+ATOMS = ATOMS.astype(float)
+QUERY = np.random.default_rng(2).normal(size=D)
+
+STORES = {
+    "C order": lambda: DenseStore(ATOMS),
+    "Fortran order": lambda: DenseStore(np.asfortranarray(ATOMS)),
+    "backwards": lambda: DenseStore(ATOMS[::-1, ::-1].copy()[::-1, ::-1]),
+    "slices": lambda: DenseStore(np.repeat(np.repeat(ATOMS, 2, axis=0), 3, axis=1)[::2, ::3]),
+    "Fortran slices": lambda: DenseStore(np.asfortranarray(np.repeat(ATOMS, 2, axis=0))[::2]),
+    "float16": lambda: DenseStore(ATOMS.astype(np.float16)),
+    "float32": lambda: DenseStore(ATOMS.astype(np.float32)),
+    "longdouble": lambda: DenseStore(ATOMS.astype(np.longdouble)),
+    "int8": lambda: DenseStore(ATOMS.astype(np.int8)),
+    "big-endian": lambda: DenseStore(ATOMS.astype(">f8")),
+    "csr": lambda: SparseStore(scipy.sparse.csr_array(ATOMS)),
+    "csc": lambda: SparseStore(scipy.sparse.csc_array(ATOMS)),
+    "coo": lambda: SparseStore(scipy.sparse.coo_array(ATOMS)),
+    "sparse int8": lambda: SparseStore(scipy.sparse.csr_array(ATOMS.astype(np.int8))),
+    "sparse, unsorted": lambda: SparseStore(unsorted(ATOMS)),
+    "sparse, in parts": lambda: SparseStore(in_parts(ATOMS)),
+    "joined": lambda: JoinedStore(
+        [
+            DenseStore(ATOMS[:4].astype(np.float32)),
+            SparseStore(scipy.sparse.csr_array(ATOMS[4:5])),
+            DenseStore(np.asfortranarray(ATOMS[5:])),
+        ]
+    ),
+}
+
+
+def unsorted(atoms):
+    """Return a sparse matrix with the entries of each row backwards."""
+    matrix = scipy.sparse.csr_array(atoms)
+    for start, stop in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True):
+        matrix.data[start:stop] = matrix.data[start:stop][::-1].copy()
+        matrix.indices[start:stop] = matrix.indices[start:stop][::-1].copy()
+    matrix.has_sorted_indices = False
+    return matrix
+
+
+def in_parts(atoms):
+    """Return a sparse matrix that stores every entry as two summands."""
+    matrix = scipy.sparse.csr_array(atoms)
+    parts = np.repeat(matrix.data, 2) * np.tile([0.25, 0.75], matrix.nnz)
+    return scipy.sparse.csr_array((parts, np.repeat(matrix.indices, 2), 2 * matrix.indptr), shape=atoms.shape)
+
+
+TERMS = {
+    kernels.PRODUCT: lambda v, q: q * v,
+    kernels.NEG_SQUARED_DIFFERENCE: lambda v, q: -((q - v) ** 2),
+    kernels.NEG_ABSOLUTE_DIFFERENCE: lambda v, q: -np.abs(q - v),
+}
+ROWS = [np.arange(N), np.array([14]), np.array([9, 2, 4, 5, 3]), np.array([], dtype=np.int64)]
+COLUMNS = [np.arange(D), np.array([40]), np.array([7, 39, 0, 12]), np.array([5, 5, 6])]
+
+
+@pytest.fixture(params=STORES)
+def store(request):
+    return STORES[request.param]()
+
+
+def test_the_shape(store):
+    assert store.shape == (N, D)
+    assert np.result_type(store.dtype, np.longdouble) == np.longdouble
+
+
+def test_gather(store):
+    for rows in ROWS:
+        for columns in COLUMNS:
+            room = np.full((rows.size, columns.size + 3), np.nan)
+            store.gather(rows, columns, room[:, 1:-2])
+            np.testing.assert_array_equal(room[:, 1:-2], ATOMS[np.ix_(rows, columns)])
+            assert np.isnan(room[:, [0, -2, -1]]).all()
+
+
+@pytest.mark.parametrize("objective", TERMS)
+def test_scores(store, objective):
+    terms = TERMS[objective](ATOMS, QUERY)
+    for rows in ROWS:
+        np.testing.assert_allclose(store.scores(rows, None, QUERY, objective), terms[rows].sum(axis=1), atol=1e-12)
+        for columns in COLUMNS[1:3]:
+            scores = store.scores(rows, columns, QUERY[columns], objective)
+            np.testing.assert_allclose(scores, terms[np.ix_(rows, columns)].sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("max_entries", [1, D, 4 * D + 1, 10**9])
+def test_blocks(store, max_entries):
+    row = 0
+    for start, block in store.blocks(max_entries):
+        assert start == row
+        assert block.size <= max(max_entries, D)
+        np.testing.assert_array_equal(np.asarray(block, dtype=float), ATOMS[start : start + len(block)])
+        row += len(block)
+    assert row == N
+
+
+def test_facts(store):
+    facts = collect_facts(store)
+    np.testing.assert_allclose(facts.squared_norms, (ATOMS**2).sum(axis=1))
+    np.testing.assert_allclose(facts.column_squares, (ATOMS**2).sum(axis=0))
+    assert (facts.low, facts.high) == (ATOMS.min(), ATOMS.max())
+
+
+def test_joined_facts():
+    parts = [collect_facts(DenseStore(part)) for part in (ATOMS[:4], ATOMS[4:5], ATOMS[5:])]
+    joined = parts[0].joined(parts[1]).joined(parts[2])
+    whole = collect_facts(DenseStore(ATOMS))
+    np.testing.assert_allclose(joined.squared_norms, whole.squared_norms)
+    np.testing.assert_allclose(joined.column_squares, whole.column_squares)
+    assert (joined.low, joined.high) == (whole.low, whole.high)
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+
+
+def reader(store, query=QUERY, support=None, row_scale=None, check_finite=False):
+    return StoreReader(store, query, support, kernels.PRODUCT, row_scale, check_finite)
+
+
+def test_a_reader_visits_the_support_alone(store):
+    support = np.flatnonzero(np.arange(D) % 4 == 1)
+    query = np.where(np.arange(D) % 4 == 1, QUERY, 0.0)
+    view = reader(store, query=query, support=support)
+    assert view.exact_cost == support.size
+    np.testing.assert_allclose(view.exact(np.arange(N)), ATOMS @ query, atol=1e-12)
+
+
+def test_a_reader_scales_rows(store):
+    scale = np.linspace(0.5, 2.0, N)
+    rows = np.array([3, 11])
+    np.testing.assert_allclose(reader(store, row_scale=scale).exact(rows), (scale * (ATOMS @ QUERY))[rows])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_reader_checks_what_it_reads_if_asked_to(value):
+    atoms = ATOMS.copy()
+    atoms[6, 17] = value
+    sample = BottomKSampler(np.array([17]), np.ones(1), 0).prefix(1)
+    out = np.empty((2, 1))
+    with pytest.raises(ValueError, match="row 6, column 17"):
+        reader(DenseStore(atoms), check_finite=True).read(np.array([3, 6]), sample, 0, out)
+    reader(DenseStore(atoms), check_finite=True).read(np.array([3, 5]), sample, 0, out)
+    reader(DenseStore(atoms)).read(np.array([3, 6]), sample, 0, out)

@@ -1,0 +1,378 @@
+"""Saved indices: what is loaded answers as what was saved, damage is found, and nothing is read without need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import banditmips as bm
+from banditmips._files import read_file, write_file
+from banditmips.atoms import DenseStore
+
+GOLDEN = Path(__file__).parent / "data" / "golden_index_v1.bm"
+
+
+def planted(n=30, d=2000, seed=0, m=4):
+    """Return atoms whose means differ, in no order, and m queries."""
+    rng = np.random.default_rng(seed)
+    atoms = rng.permutation(np.linspace(-8.0, 8.0, n))[:, np.newaxis] + rng.normal(size=(n, d))
+    return atoms, 1.0 + 0.5 * rng.normal(size=(m, d))
+
+
+ATOMS, QUERIES = planted()
+SPARSE = scipy.sparse.csr_array(np.where(np.abs(ATOMS) > 6.0, ATOMS, 0.0))
+
+INDICES = {
+    "C order": lambda: bm.BanditMIPS().fit(ATOMS),
+    "Fortran order": lambda: bm.BanditMIPS().fit(np.asfortranarray(ATOMS)),
+    "float16": lambda: bm.BanditMIPS().fit(ATOMS.astype(np.float16)),
+    "float32": lambda: bm.BanditMIPS().fit(ATOMS.astype(np.float32)),
+    "int8": lambda: bm.BanditMIPS().fit(ATOMS.astype(np.int8)),
+    "bool": lambda: bm.BanditMIPS().fit(ATOMS > 0),
+    "csr": lambda: bm.BanditMIPS().fit(SPARSE),
+    "csc": lambda: bm.BanditMIPS().fit(SPARSE.tocsc()),
+    "joined": lambda: bm.BanditMIPS().fit(ATOMS[:10]).add(SPARSE[10:20]).add(np.asfortranarray(ATOMS[20:])),
+    "removed": lambda: bm.BanditMIPS().fit(ATOMS).remove([3, 7, 11]),
+    "buckets": lambda: bm.BanditMIPS(bucket_size=7).fit(ATOMS),
+    "not validated": lambda: bm.BanditMIPS(validate=False).fit(ATOMS),
+    "not validated buckets": lambda: bm.BanditMIPS(validate=False, bucket_size=7).fit(ATOMS),
+    "options": lambda: bm.BanditMIPS(
+        delta=0.2,
+        epsilon=3.0,
+        bound="bernstein",
+        value_range=(-15, 15),
+        absolute=True,
+        rescore=False,
+        seed=11,
+        trace=True,
+    ).fit(ATOMS),
+    "more options": lambda: bm.BanditMIPS(
+        objective="cosine", sampling="weighted", beta=0.7, replacement=True, budget=10_000, n_jobs=2, seed=2**63 - 1
+    ).fit(ATOMS),
+    "sigma": lambda: bm.BanditMIPS(bound="hoeffding_serfling", sigma=7.5).fit(ATOMS),
+    "optimal": lambda: bm.BanditMIPS(sampling="optimal").fit(ATOMS),
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "index.bm"
+
+
+@pytest.mark.parametrize("make", INDICES.values(), ids=INDICES.keys())
+def test_a_loaded_index_answers_as_the_saved_one(make, path):
+    index = make()
+    index.save(path)
+    loaded = bm.load(path)
+    loaded.verify()
+    np.testing.assert_equal(asdict(loaded.search(QUERIES, 3)), asdict(index.search(QUERIES, 3)))
+    assert (loaded.n_atoms, loaded.n_coordinates) == (index.n_atoms, index.n_coordinates)
+    # A matrix given by columns is kept as it is; its file holds it by rows.
+    assert loaded.extra_bytes >= index.extra_bytes
+    mask = np.arange(30) % 2 == 0
+    np.testing.assert_equal(asdict(loaded.search(QUERIES, 3, mask=mask)), asdict(index.search(QUERIES, 3, mask=mask)))
+
+
+@pytest.mark.parametrize("atoms", [ATOMS[::-1, ::-1], ATOMS.astype(">f8")], ids=["backwards", "big-endian"])
+def test_atoms_in_an_order_of_their_own_are_saved_in_a_plain_one(atoms, path):
+    index = bm.BanditMIPS().fit(atoms)
+    index.save(path)
+    saved, loaded = index.search(QUERIES, 3), bm.load(path).search(QUERIES, 3)
+    np.testing.assert_array_equal(loaded.indices, saved.indices)
+    np.testing.assert_allclose(loaded.scores, saved.scores, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seed": np.int64(3)},
+        {"delta": np.float32(0.25)},
+        {"rescore": np.bool_(False)},
+        {"budget": np.int32(5000)},
+        {"bound": "hoeffding", "sigma": np.float32(2.5)},
+        {"bound": "bernstein", "value_range": np.array([-15.0, 15.0])},
+    ],
+    ids=str,
+)
+def test_options_given_as_numpy_scalars_can_be_saved(options, path):
+    index = bm.BanditMIPS(**options).fit(ATOMS)
+    index.save(path)
+    np.testing.assert_equal(asdict(bm.load(path).search(QUERIES)), asdict(index.search(QUERIES)))
+
+
+def test_a_loaded_index_can_grow_shrink_and_be_saved_again(path):
+    bm.BanditMIPS().fit(ATOMS[:20]).remove([2]).save(path)
+    loaded = bm.load(path).add(ATOMS[20:]).remove([5, 25])
+    fresh = bm.BanditMIPS().fit(ATOMS).remove([2, 5, 25])
+    # Traced, so that all of them race round by round: atoms in two pieces have no express lane.
+    expected = asdict(fresh.search(QUERIES, 4, trace=True))
+    np.testing.assert_equal(asdict(loaded.search(QUERIES, 4, trace=True)), expected)
+    loaded.save(path)
+    np.testing.assert_equal(asdict(loaded.search(QUERIES, 4, trace=True)), expected)
+    np.testing.assert_equal(asdict(bm.load(path).search(QUERIES, 4, trace=True)), expected)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file go")
+def test_an_index_may_be_saved_over_the_file_it_was_loaded_from(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    loaded = bm.load(path)
+    expected = asdict(loaded.search(QUERIES, 3))
+    for _ in range(2):
+        loaded.save(path)
+        loaded.verify()
+        np.testing.assert_equal(asdict(loaded.search(QUERIES, 3)), expected)
+        loaded = bm.load(path)
+        np.testing.assert_equal(asdict(loaded.search(QUERIES, 3)), expected)
+
+
+def test_saving_leaves_the_atoms_as_they_are(path):
+    before = ATOMS.copy()
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    loaded = bm.load(path)
+    loaded.search(QUERIES)
+    np.testing.assert_array_equal(ATOMS, before)
+    contents = path.read_bytes()
+    loaded.search(QUERIES, objective="cosine")
+    assert path.read_bytes() == contents
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.asfortranarray, scipy.sparse.csr_array], ids=["C order", "Fortran order", "sparse"]
+)
+def test_loading_does_not_hold_the_atoms_in_memory(form, path):
+    atoms = form(np.ones((100, 10_000)))
+    bm.BanditMIPS().fit(atoms).save(path)
+    bm.load(path)
+    tracemalloc.start()
+    try:
+        index = bm.load(path)
+        index.search(np.ones(10_000), budget=6400, rescore=False)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < path.stat().st_size / 4
+
+
+def test_loading_does_not_read_the_atoms(path):
+    """Zeros written over all of the atoms are noticed by nobody but `verify`, and by exact scores."""
+    bm.BanditMIPS(sampling="uniform").fit(ATOMS).save(path)
+    overwrite(path, "atoms0", bytes(ATOMS.nbytes))
+    index = bm.load(path)
+    expected = bm.BanditMIPS(sampling="uniform").fit(ATOMS).search(QUERIES, rescore=False, budget=30 * 400)
+    np.testing.assert_equal(asdict(index.search(QUERIES, rescore=False, budget=30 * 400)), asdict(expected))
+    np.testing.assert_array_equal(index.search(QUERIES, delta=0.0).scores, 0.0)
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def overwrite(path, name, data, start=0):
+    """Write bytes over a part of a block of a saved file."""
+    offset = read_file(path).arrays[name].offset
+    with path.open("r+b") as file:
+        file.seek(offset + start)
+        file.write(data)
+
+
+def flip(path, name, position):
+    array = read_file(path).arrays[name]
+    byte = array.reshape(-1, order="A").view(np.uint8)[position]
+    overwrite(path, name, bytes([byte ^ 0x01]), start=position)
+
+
+@pytest.mark.parametrize("position", [0, -1])
+@pytest.mark.parametrize("kind", ["removed", "buckets", "joined", "csr"])
+def test_verify_names_the_block_where_a_byte_flipped(kind, position, path):
+    INDICES[kind]().save(path)
+    blocks = {name: array.nbytes for name, array in read_file(path).arrays.items()}
+    assert len(blocks) >= 6
+    for name, size in blocks.items():
+        if name.endswith(("_indices", "_indptr")):
+            continue  # the next test looks at these, at a safe distance
+        INDICES[kind]().save(path)
+        flip(path, name, position % size)
+        try:
+            index = bm.load(path)
+        except bm.CorruptFileError as error:
+            named = error.where
+        else:
+            with pytest.raises(bm.CorruptFileError) as caught:
+                index.verify()
+            named = caught.value.where
+            assert str(path) in str(caught.value)
+        assert named == f"block {name!r}"
+
+
+VERIFYING = """
+    import sys
+    import numpy as np
+    import banditmips as bm
+
+    try:
+        index = bm.load(sys.argv[1])
+        index.search(np.ones(index.n_coordinates), delta=0.0)
+        index.verify()
+    except bm.CorruptFileError as error:
+        print(error.where)
+"""
+
+
+@pytest.mark.parametrize("name", ["atoms0_indices", "atoms0_indptr"])
+def test_a_damaged_sparse_file_is_an_error_and_not_a_crash(name, path):
+    """In another process, since the question is whether it survives."""
+    bm.BanditMIPS().fit(SPARSE).save(path)
+    overwrite(path, name, b"\x40", start=4 * 10 + 3)
+    command = [sys.executable, "-c", textwrap.dedent(VERIFYING), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, f"block {name!r}"), done.stderr[:500]
+
+
+def test_a_truncated_file_is_refused(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    contents = path.read_bytes()
+    for length in (0, 5, 79, 200, 1000, len(contents) // 2, len(contents) - 1):
+        path.write_bytes(contents[:length])
+        with pytest.raises(bm.CorruptFileError, match=r"index\.bm"):
+            bm.load(path)
+
+
+def test_a_file_of_another_kind_is_refused(path):
+    write_file(path, {"kind": "recipe"}, {})
+    with pytest.raises(bm.CorruptFileError, match=r"index\.bm.*'recipe', not an index"):
+        bm.load(path)
+    np.save(path.with_suffix(".npy"), ATOMS)
+    with pytest.raises(bm.CorruptFileError, match="not a banditmips file"):
+        bm.load(path.with_suffix(".npy"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        bm.load(path.with_name("nowhere.bm"))
+
+
+def change_settings(metadata, arrays):
+    metadata["settings"]["delta"] = 2.0
+
+
+def add_setting(metadata, arrays):
+    metadata["settings"]["gamma"] = 1.0
+
+
+def lose_setting(metadata, arrays):
+    del metadata["settings"]["value_range"]
+
+
+def change_shape(metadata, arrays):
+    metadata["shape"] = [30, 2001]
+
+
+def lose_atoms(metadata, arrays):
+    del arrays["atoms0"]
+
+
+def shorten_norms(metadata, arrays):
+    arrays["squared_norms"] = arrays["squared_norms"][:-1]
+
+
+def shorten_cache(metadata, arrays):
+    arrays["cache_prefix"] = arrays["cache_prefix"][:-1]
+
+
+def flatten_cache(metadata, arrays):
+    arrays["cache_block"] = arrays["cache_block"].ravel()
+
+
+def flatten_atoms(metadata, arrays):
+    arrays["atoms0"] = arrays["atoms0"].ravel()
+
+
+def rename_store(metadata, arrays):
+    metadata["stores"] = ["chunked"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_settings,
+        add_setting,
+        lose_setting,
+        change_shape,
+        lose_atoms,
+        shorten_norms,
+        shorten_cache,
+        flatten_cache,
+        flatten_atoms,
+        rename_store,
+    ],
+)
+def test_a_sound_file_with_odd_contents_is_refused(change, path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    saved = read_file(path)
+    metadata, arrays = saved.metadata, {name: np.array(array) for name, array in saved.arrays.items()}
+    change(metadata, arrays)
+    write_file(path, metadata, arrays)
+    with pytest.raises(bm.CorruptFileError, match=r"index\.bm"):
+        bm.load(path)
+
+
+class Delegating:
+    """Atoms of a user's own kind."""
+
+    def __init__(self, array):
+        store = DenseStore(array)
+        self.shape, self.dtype = store.shape, store.dtype
+        self.gather, self.scores, self.blocks = store.gather, store.scores, store.blocks
+
+
+def test_what_cannot_be_saved_leaves_the_old_file(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    contents = path.read_bytes()
+    with pytest.raises(TypeError, match="Delegating"):
+        bm.BanditMIPS().fit(Delegating(ATOMS)).save(path)
+    with pytest.raises(TypeError, match=r"float128|longdouble"):
+        bm.BanditMIPS().fit(ATOMS.astype(np.longdouble)).save(path)
+    assert path.read_bytes() == contents
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_index_that_was_not_loaded_has_nothing_to_verify(path):
+    index = bm.BanditMIPS().fit(ATOMS)
+    with pytest.raises(ValueError, match="not loaded from a file"):
+        index.verify()
+    index.save(path)
+    with pytest.raises(ValueError, match="not loaded from a file"):
+        bm.load(path).fit(ATOMS).verify()
+
+
+# --- the golden file --------------------------------------------------------------------------------------------------
+
+
+def golden_index():
+    """Return the index in the golden file: three dense atoms, two sparse ones, and one of the five removed."""
+    entries = (np.arange(5 * 40).reshape(5, 40) * 7) % 11 - 5
+    dense, sparse = entries[:3].astype(np.float32), scipy.sparse.csr_array(np.maximum(entries[3:], 0).astype(np.int8))
+    return bm.BanditMIPS(delta=0.01, seed=7, bucket_size=2).fit(dense).add(sparse).remove([1])
+
+
+def test_the_golden_file_can_still_be_loaded():
+    index = bm.load(GOLDEN)
+    index.verify()
+    assert (index.n_atoms, index.n_coordinates) == (5, 40)
+    query = np.arange(40) % 4 - 1.0
+    result = index.search(query, 5)
+    np.testing.assert_array_equal(result.indices, [4, 3, 2, 0, -1])
+    np.testing.assert_array_equal(result.scores, [29.0, 28.0, 1.0, -1.0, -np.inf])
+    assert result.exact.all()
+
+
+def test_the_golden_file_holds_what_its_maker_says():
+    query = np.arange(40) % 4 - 1.0
+    np.testing.assert_equal(asdict(bm.load(GOLDEN).search(query, 3)), asdict(golden_index().search(query, 3)))
