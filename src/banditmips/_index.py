@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._result import SearchResult
-from banditmips._search import AtomSet, run_queries
+from banditmips._search import AtomSet, check_range, explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,
@@ -151,20 +151,12 @@ class BanditMIPS:
         from banditmips.atoms.facts import collect_facts
 
         facts = collect_facts(store) if self._validate else None
-        value_range = self._options.value_range
-        if (
-            facts is not None
-            and value_range is not None
-            and not value_range[0] <= facts.low <= facts.high <= value_range[1]
-        ):
-            raise ValueError(
-                f"value_range is {value_range}, but the atoms' entries lie between {facts.low} and {facts.high}"
-            )
         memory = self._memory_for_cache(store, facts)
         size = 0 if self._layout == "none" else cache_size(*store.shape, store.dtype.itemsize, memory)
         cache = build_cache(store, self._options.seed, size) if size else None
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
+        check_range(atom_set, self._options)
         return replace(atom_set, buckets=self._make_buckets(atom_set))
 
     def _memory_for_cache(self, store: AtomStore, facts: AtomFacts | None) -> int | None:
@@ -273,6 +265,22 @@ class BanditMIPS:
             chosen = replace(chosen, **options)
             check_bucket_size(self._bucket_size, chosen.objective)
         return run_queries(self._fitted, queries, k, chosen, mask)
+
+    def explain(self, query: ArrayLike, k: int = 1) -> str:
+        """Say in words how a query would be answered: which way, and what the planner expects it to cost.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import banditmips as bm
+        >>> atoms = np.random.default_rng(0).normal(size=(10, 100))
+        >>> print(bm.BanditMIPS().fit(atoms).explain(atoms[0]))
+        atoms: 10 x 100, float64; 25 coordinates of each atom are cached; no copy by coordinate
+        query: unevenness ... (1 is even, normal entries have 1.57); 0 coordinates stand out
+        way: blas (all products at once)
+        because all products take about ...
+        """
+        return explain_query(self._fitted, query, k, self._options)
 
     def add(self, atoms: Any) -> Self:
         """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read."""

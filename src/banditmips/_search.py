@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressAnswer, ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "run_queries", "search"]
+__all__ = ["AtomSet", "check_range", "explain_query", "run_queries", "search"]
 
 
 def search(
@@ -52,9 +52,10 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``bound="paired"`` is asymptotic, the others rest on a theorem whenever what you told them
-    (``sigma`` or ``value_range``) is true. Failures of different queries may be correlated, because they share
-    the seed's random numbers; for all m queries at once, divide delta by m.
+    (see docs/guarantees.md): ``bound="paired"`` is asymptotic; the others rest on a theorem whenever what you told them
+    is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of different
+    queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide delta
+    by m.
 
     Parameters
     ----------
@@ -81,7 +82,8 @@ def search(
     bound : {"paired", "hoeffding", "hoeffding_serfling", "bernstein"}
         Confidence bound by which atoms are dropped.
     sigma : float, "estimate" or None
-        For the Hoeffding bounds: sub-Gaussian parameter of one sampled term ``q[J]*v[J]``. ``"estimate"`` takes the
+        For the Hoeffding bounds: sub-Gaussian parameter of one sampled term: ``q[J]*v[J]`` for uniform sampling,
+        ``q[J]*v[J]/(d*w[J])`` with weights, over the norms for the cosine. ``"estimate"`` takes the
         largest sample deviation of the first round, which no theorem covers. None derives it from the range.
     value_range : (low, high), optional
         For the Hoeffding and Bernstein bounds: interval that holds every entry of the atoms. An index knows it.
@@ -93,7 +95,9 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, nothing costs d.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). The search then takes the way that is
+        fastest on this machine, which may be the full product. If False, it takes the way with the fewest multiplies,
+        and no atom costs d unless sampling comes to that.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int
@@ -117,7 +121,7 @@ def search(
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
     >>> query = 1 + rng.normal(size=20_000)
-    >>> result = bm.search(atoms, query, k=2)
+    >>> result = bm.search(atoms, query, k=2, rescore=False)
     >>> indices, scores = result
     >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
     True
@@ -174,6 +178,9 @@ class AtomSet:
     lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
 
 
+_PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
+
+
 def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
@@ -183,10 +190,18 @@ def run_queries(
 
     k = check_k(k)
     n, d = atom_set.store.shape
+    if type(queries) is np.ndarray and queries.shape == (d,) and queries.dtype in _PLAIN and mask is None:
+        # The common case first: for a single plain query every microsecond of checking shows.
+        lane = _lane(atom_set, options, k)
+        if lane is not None and atom_set.removed is None:
+            short = lane.answer(np.ascontiguousarray(queries), None)
+            if isinstance(short, ExpressAnswer):
+                return _express_result(short, atom_set)
     rows, single = as_queries(queries, d)
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
+    check_range(atom_set, options)
     if options.objective == "cosine" and atom_set.facts is None:
         atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
     lane = _lane(atom_set, options, k)
@@ -207,6 +222,33 @@ def run_queries(
     if len(rows) == 0:
         return _empty_batch(k, options.trace, checked=not atom_set.unchecked)
     return SearchResult.stack(list(_map(answer, len(rows), options)))
+
+
+def check_range(atom_set: AtomSet, options: Options) -> None:
+    """Refuse a range of the atoms' entries that is known not to hold them."""
+    facts, given = atom_set.facts, options.value_range
+    if facts is not None and given is not None and not given[0] <= facts.low <= facts.high <= given[1]:
+        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {facts.low} and {facts.high}")
+
+
+def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:
+    """Say in words how one query would be answered."""
+    rows, single = as_queries(query, atom_set.store.shape[1])
+    if not single:
+        raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
+    lane = _lane(atom_set, options, check_k(k))
+    if lane is None:
+        return f"way: round by round in Python ({_why_general(atom_set, options)})"
+    return "\n".join(lane.explain(_as_float(rows[0])))
+
+
+def _why_general(atom_set: AtomSet, options: Options) -> str:
+    """Name what keeps a search from the compiled races."""
+    plain = Options()
+    names = ("bound", "objective", "sampling", "replacement", "trace", "budget", "epsilon", "delta")
+    changed = [f"{name}={getattr(options, name)!r}" for name in names if getattr(options, name) != getattr(plain, name)]
+    kept = f"atoms in a {type(atom_set.store).__name__} of {atom_set.store.dtype}"
+    return ", ".join([*changed, kept, *(["bins"] if atom_set.buckets is not None else [])])
 
 
 def _lane(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -237,8 +279,8 @@ def _express_result(found: ExpressAnswer, atom_set: AtomSet) -> SearchResult:
     return SearchResult(
         indices=found.indices,
         scores=found.scores,
-        lower=found.scores - found.radius,
-        upper=found.scores + found.radius,
+        lower=found.scores.copy() if found.exact else found.scores - found.radius,
+        upper=found.scores.copy() if found.exact else found.scores + found.radius,
         exact=np.full(found.indices.size, found.exact),
         n_multiplies=found.n_multiplies,
         n_rounds=found.n_rounds,
@@ -316,7 +358,7 @@ class _Query:
         assert self._atoms.facts is not None
         norms = np.sqrt(self._atoms.facts.squared_norms) * np.linalg.norm(self._query)
         # The cosine with a zero vector is taken as 0.
-        return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
 
     def _reader(self) -> Reader:
         from banditmips.atoms.cache import CachedReader
@@ -386,10 +428,19 @@ class _Query:
             # Scores that overflow are caught where they become exact.
             with np.errstate(over="ignore", invalid="ignore"):
                 outcome = self._race(reader, unfinished)
-            plan = f"{type(self._sampler).__name__}, bound {self._options.bound}"
+            plan = self._describe_plan()
         if self._options.rescore:
             self._rescore(outcome, reader)
         return self._result(outcome, plan)
+
+    def _describe_plan(self) -> str:
+        """Say what is raced here, and what an untraced search would have done with the query."""
+        untraced = replace(self._options, trace=False)
+        lines = [f"round by round: {type(self._sampler).__name__}, bound {self._options.bound}"]
+        if self._options.trace:
+            lane = _lane(self._atoms, untraced, self._k)
+            lines += [] if lane is None else ["untraced:", *lane.explain(self._query)]
+        return "\n".join(lines)
 
     def _affordable(self, cost: int, spent: int) -> bool:
         return self._options.budget is None or spent + cost <= self._options.budget

@@ -142,6 +142,8 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_k(k: object) -> int:
     """Check the number of atoms asked for."""
+    if type(k) is int and k > 0:
+        return k
     return _check_integer("k", k, minimum=1)
 
 
@@ -170,7 +172,7 @@ def as_store(atoms: Any) -> AtomStore:
         _check_atoms_shape(atoms.shape)
         store: AtomStore = atoms
         return store
-    if scipy.sparse.issparse(atoms):
+    if _is_sparse(atoms):
         _check_atoms_shape(atoms.shape)
         _check_dtype("atoms", atoms.dtype)
         return SparseStore(atoms)
@@ -181,7 +183,7 @@ def as_store(atoms: Any) -> AtomStore:
 
 def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     """Return the queries as an (m, d) array of their own dtype, and whether there was a single 1-d one."""
-    if scipy.sparse.issparse(queries):
+    if _is_sparse(queries):
         _check_dtype("queries", queries.dtype)
         array = queries.toarray()
     else:
@@ -227,6 +229,10 @@ def check_rows(name: str, rows: Any, n: int) -> NDArray[np.int64]:
     if outside.size:
         raise ValueError(f"{name} must lie in 0..{n - 1}, got {outside[0]}")
     return array
+
+
+def _is_sparse(value: Any) -> bool:
+    return bool(scipy.sparse.issparse(value))
 
 
 def _as_array(name: str, value: Any) -> NDArray[Any]:

@@ -94,16 +94,14 @@ def algorithm_1(
         solution_sets.append((d_used, solution.copy()))
         if epsilon > 0.0 and radius < epsilon / 4.0:
             break
-    if solution.size > k and d_used >= d:  # line 12
+    if solution.size > k and d_used >= d:  # line 11
         mu[solution] = v[solution] @ q / d
         n_multiplies += solution.size * d
-    best = np.lexsort((solution, -mu[solution]))[:k]  # line 13; the printed output has q and v exchanged
+    best = np.lexsort((solution, -mu[solution]))[:k]  # line 12; the printed output has q and v exchanged
     return Algorithm1Result(solution[best], solution_sets, n_multiplies)
 
 
-def _radius(
-    sigma: float, delta: float, n: int, d_used: int, checkpoints: Sequence[int] | None
-) -> float | None:
+def _radius(sigma: float, delta: float, n: int, d_used: int, checkpoints: Sequence[int] | None) -> float | None:
     """Two-sided Hoeffding radius after `d_used` coordinates, or None where nothing is to be eliminated."""
     if checkpoints is None:
         return float(sigma * np.sqrt(2.0 * np.log(4.0 * n * d_used**2 / delta) / d_used))

@@ -133,7 +133,13 @@ def test_paired_by_sampling(make, replacement):
 @pytest.mark.parametrize("delta", [0.1, 0.01])
 @pytest.mark.parametrize(
     ("bound", "replacement"),
-    [("hoeffding", False), ("hoeffding", True), ("hoeffding_serfling", False), ("bernstein", False), ("bernstein", True)],
+    [
+        ("hoeffding", False),
+        ("hoeffding", True),
+        ("hoeffding_serfling", False),
+        ("bernstein", False),
+        ("bernstein", True),
+    ],
 )
 @pytest.mark.parametrize("make", [normal_custom, correlated, symmetric, ratings, heavy_tails, sparse_against_dense])
 def test_bounds_with_a_theorem(make, bound, replacement, delta):

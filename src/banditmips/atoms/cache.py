@@ -37,7 +37,7 @@ class WarmCache:
         self.order = order
         self.block = block
         self.prefix = prefix
-        self._scatters: tuple[list[int], NDArray[np.float32]] | None = None
+        self._scatters: tuple[tuple[int, ...], NDArray[np.float32]] | None = None
 
     @property
     def n_coordinates(self) -> int:
@@ -65,7 +65,7 @@ class WarmCache:
         else:
             out[...] = self.prefix[rows, start:stop]
 
-    def scatters(self, sizes: list[int], means: NDArray[np.float64], d: int) -> NDArray[np.float32]:
+    def scatters(self, sizes: tuple[int, ...], means: NDArray[np.float64], d: int) -> NDArray[np.float32]:
         """Estimate for each round and atom, from the round's sample, the scatter of the atom's entries.
 
         Uniform samples do not depend on the query, so this is known before any search.

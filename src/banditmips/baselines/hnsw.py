@@ -19,6 +19,8 @@ __all__ = ["HNSWMIPS"]
 
 _STATISTICS_LOCK = threading.Lock()
 """FAISS keeps one set of statistics for the whole process: two searches at once would mix their counts."""
+_ROUNDING = 1e-6
+"""Relative width of a tie: FAISS gave equal atoms products up to 1.5e-7 apart, as it takes some rows four at a time."""
 
 
 class HNSWMIPS(Baseline):
@@ -30,7 +32,8 @@ class HNSWMIPS(Baseline):
 
     A query costs d multiplies for each inner product that FAISS evaluates (its own count, plus the one with
     the entry point, which it leaves out), and d for each of the k atoms found: FAISS computes in float32, and
-    these are scored once more in float64.
+    these are scored once more in float64. So are the atoms in view that float32 cannot tell from the k-th: ties
+    go to the smaller index, unless more atoms are tied than `ef_search` keeps in view.
 
     With ``ef_search >= n`` the walk sees every atom it can reach. That is all of them, and the search exact
     (to float32), if ``2 * M >= n - 1``, since no link is ever pruned then. With smaller `M` an atom that
@@ -78,13 +81,19 @@ class HNSWMIPS(Baseline):
     def _query(self, query: NDArray[np.float64], k: int) -> Candidates:
         faiss = _import_faiss()
         # FAISS itself would explore with ef_search < k and return k.
-        parameters = faiss.SearchParametersHNSW(efSearch=max(self.ef_search, k))
+        n_in_view = max(self.ef_search, k)
+        parameters = faiss.SearchParametersHNSW(efSearch=n_in_view)
         with _STATISTICS_LOCK:
             faiss.cvar.hnsw_stats.reset()
-            _, found = self._index.search(_as_float32("queries", query[np.newaxis]), k, params=parameters)
+            # All atoms in view are asked for, since it costs no product: FAISS would choose among equals by its walk.
+            products, found = self._index.search(
+                _as_float32("queries", query[np.newaxis]), min(n_in_view, self._index.ntotal), params=parameters
+            )
             n_products = faiss.cvar.hnsw_stats.ndis
+        kth_product = products[0, k - 1]
+        wanted = (products[0] >= kth_product - _ROUNDING * abs(kth_product)) & (found[0] >= 0)
         entry_point = 1
-        return Candidates(found[0][found[0] >= 0], n_multiplies=(n_products + entry_point) * query.size)
+        return Candidates(found[0][wanted], n_multiplies=(n_products + entry_point) * query.size)
 
 
 @cache

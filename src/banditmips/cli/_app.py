@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from banditmips._version import __version__
-from banditmips.cli import demo, search
+from banditmips.cli import compare, demo, explain, pursue, search
 from banditmips.cli._errors import ReportingGroup
 
 __all__ = ["app", "main"]
@@ -21,6 +21,9 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("search")(search.search)
+app.command("explain")(explain.explain)
+app.command("compare")(compare.compare)
+app.command("pursue")(pursue.pursue)
 
 
 def _print_version(wanted: bool) -> None:

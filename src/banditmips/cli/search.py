@@ -21,7 +21,7 @@ from banditmips._validate import Options
 from banditmips.cli import _options as given
 from banditmips.cli._console import announcing_compilation, duration, on_terminal, say, working
 
-__all__ = ["search"]
+__all__ = ["check_output_file", "naming_files", "read_matrices", "search"]
 
 FIT_FROM = 64
 """Queries from which on an index is fitted unless the user says otherwise. On ratings of 4,000 x 6,000 a fit took 48 ms
@@ -75,11 +75,11 @@ def search(
         "n_jobs": jobs,
         "progress": on_terminal(),
     }
-    with _naming_files(atoms=atoms, queries=queries):
+    with naming_files(atoms=atoms, queries=queries):
         Options(**options)  # a mistake should not wait for large files to be read
         if output is not None:
-            _check_output(output, atoms, queries)
-        atom_matrix, query_matrix = _read(atoms, queries, key, query_key, header)
+            check_output_file(output, atoms, queries)
+        atom_matrix, query_matrix = read_matrices(atoms, queries, key, query_key, header)
         is_fitted = query_matrix.shape[0] >= FIT_FROM if fit is None else fit
         result = _run(atom_matrix, query_matrix, k, options, is_fitted)
     if output is not None:
@@ -101,7 +101,7 @@ def _as_sigma(text: str | None) -> float | str | None:
 
 
 @contextmanager
-def _naming_files(**files: Path) -> Iterator[None]:
+def naming_files(**files: Path) -> Iterator[None]:
     """Name the file where the library's message begins with the argument that came from it."""
     try:
         yield
@@ -110,14 +110,16 @@ def _naming_files(**files: Path) -> Iterator[None]:
         raise ValueError(f"{files.get(name, name)} {rest}") from error
 
 
-def _check_output(output: Path, *inputs: Path) -> None:
+def check_output_file(output: Path, *inputs: Path) -> None:
     check_output(output)
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):
             raise ValueError(f"{output} is read by this search: choose another file for its results")
 
 
-def _read(atoms: Path, queries: Path, key: str | None, query_key: str | None, header: bool | None) -> tuple[Any, Any]:
+def read_matrices(
+    atoms: Path, queries: Path, key: str | None, query_key: str | None, header: bool | None
+) -> tuple[Any, Any]:
     with working(f"reading {atoms.name}"):
         atom_matrix = read_matrix(atoms, key, header=header)
     with working(f"reading {queries.name}"):

@@ -20,6 +20,7 @@ _FAMILIES = {
     "heavy_tailed": "synthetic",
     "sparse": "synthetic",
     "needle": "synthetic",
+    "simple_song": "simple_song",
     "ratings": "ratings",
     "pixels": "pixels",
     "movielens_100k": "movielens",

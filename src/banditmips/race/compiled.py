@@ -22,6 +22,9 @@ from banditmips.race.kernels import FASTMATH
 SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
 """How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""
 
+HEAD_BAR = 8.0
+"""A coordinate stands out where |q| is at least this many times its mean: hardly any does in a normal query."""
+
 
 @njit(cache=True, nogil=True)
 def _insert_leader(scores: NDArray[Any], leaders: NDArray[np.int64], count: int, k: int, score: float, t: int) -> int:
@@ -432,6 +435,12 @@ def cached_race(
         size = next_size
         if needed_scatter.size:
             _mark_trusted(scatters[r], needed_scatter, trusted)
+        scale = d / size
+        spread = scale * np.sqrt((1.0 - size / d) * size / max(size - 1, 1))
+        for j in range(size):
+            scaled_query[j] = kind(scale * query_at[j])
+            spread_query[j] = kind(spread * query_at[j])
+            spread_unit[j] = kind(spread)
         if whole:
             n_alive = eliminate_block(
                 block,
@@ -452,12 +461,6 @@ def cached_race(
                 residual,
             )
         else:
-            scale = d / size
-            spread = scale * np.sqrt((1.0 - size / d) * size / (size - 1))
-            for j in range(size):
-                scaled_query[j] = kind(scale * query_at[j])
-                spread_query[j] = kind(spread * query_at[j])
-                spread_unit[j] = kind(spread)
             before = n_alive
             for t in range(before):
                 alive[rows[t]] = False
@@ -520,38 +523,27 @@ def read_heads(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def query_moments(query: NDArray[Any]) -> tuple[float, float, float, int]:
-    """Return the sum of |q|, the sum of squares, the largest |q| and the number of non-zeros.
-
-    The sums are not finite if an entry is not.
-    """
+def query_moments(query: NDArray[Any]) -> tuple[float, float]:
+    """Return the sum of |q| and the sum of squares, neither of which is finite if an entry is not."""
     kind = query.dtype.type
-    total, squares, largest = 0.0, 0.0, 0.0
-    n_nonzero = 0
-    start = 0
-    while start < query.size:
+    total, squares = 0.0, 0.0
+    for start in range(0, query.size, 1024):
         # Single precision within a stretch, double between them.
-        stop = min(start + 1024, query.size)
-        part, part_squares, part_largest = kind(0), kind(0), kind(0)
-        for j in range(start, stop):
-            q = abs(query[j])
-            part += q
-            part_squares += q * q
-            part_largest = max(part_largest, q)
-            n_nonzero += q != 0
+        part, part_squares = kind(0), kind(0)
+        for j in range(start, min(start + 1024, query.size)):
+            part += abs(query[j])
+            part_squares += query[j] * query[j]
         total += part
         squares += part_squares
-        largest = max(largest, np.float64(part_largest))
-        start = stop
-    return total, squares, largest, n_nonzero
+    return total, squares
 
 
 @njit(cache=True, nogil=True)
-def head_coordinates(query: NDArray[Any], mean: float, largest: float, most: int) -> NDArray[np.int64]:
+def head_coordinates(query: NDArray[Any], mean: float, most: int) -> NDArray[np.int64]:
     """Return the coordinates that stand out: |q| above 8, 16, 32, ... times the mean, so that at most `most` do."""
-    bar = 8.0 * mean
+    bar = HEAD_BAR * mean
     found = np.empty(most, dtype=np.int64)
-    while bar < largest:
+    while True:
         count = 0
         limit = query.dtype.type(bar)
         for j in range(query.size):
@@ -564,7 +556,6 @@ def head_coordinates(query: NDArray[Any], mean: float, largest: float, most: int
         if count <= most:
             return found[:count]
         bar *= 2.0
-    return found[:0]
 
 
 @njit(cache=True, nogil=True)
@@ -577,3 +568,25 @@ def sampled_unevenness(query: NDArray[Any], order: NDArray[np.int64], size: int)
         total += abs(q)
         squares += q * q
     return size * squares / (total * total) if total > 0.0 else np.inf
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def score_deviations(
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    size: int,
+    spread_query: NDArray[Any],
+    spread_unit: NDArray[Any],
+    sampled: NDArray[np.float64],
+    total_unit: float,
+) -> NDArray[np.float64]:
+    """Standard errors of the rows' own estimates, of which `sampled` is the part that was sampled."""
+    out = np.empty(rows.size)
+    for t in range(rows.size):
+        ratio = sampled[t] / total_unit
+        total = 0.0
+        for j in range(size):
+            e = spread_query[j] * np.float64(values[rows[t], j]) - ratio * spread_unit[j]
+            total += e * e
+        out[t] = np.sqrt(total)
+    return out

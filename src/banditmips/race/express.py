@@ -38,8 +38,17 @@ _MAX_HEADS = 32
 """Coordinates that may be read for all atoms because the query stands out there: each costs a cache line an atom."""
 _EVEN = 1.3
 """Without a cache, uniform sampling is as good as weighted up to this unevenness, and needs no keys for the weights."""
-_SPARSE = 1 / 8
+_HAS_NO_ZEROS, _HAS_NO_HEADS = 1.7, 3.0
+"""Up to these, a query is not searched for zeros (a normal query is at 1.57) or for coordinates that stand out: one
+coordinate then holds at most two thirds of the sum of squares, and what it adds to a score is well within a radius."""
+_SPARSE = 1 / 32
 """Queries with fewer non-zeros than this part of d are raced and finished on their support alone."""
+_WAYS = {
+    "blas": "all products at once",
+    "cache": "race on cached coordinates, then exact products of the survivors",
+    "gather": "race on coordinates read from the rows, then exact products of the survivors",
+    "columns": "race on coordinates read from contiguous columns, then exact products of the survivors",
+}
 _NOTHING = np.empty(0, dtype=np.int64)
 _NOTHING_KNOWN = np.empty(0)
 _ROUND_SHARES = np.cumsum([0.0, *(round_share(r) for r in range(1, 1001))])
@@ -166,12 +175,15 @@ class ExpressLane:
         self._n, self._d = array.shape
         self._k = k
         self._dtype = array.dtype
-        self._rounding = float(np.finfo(array.dtype).eps) * np.sqrt(self._d)
+        self._rounding = 4.0 * float(np.finfo(array.dtype).eps)
         n_pairs = max(k * (self._n - k), 1) * (2 if options.absolute else 1)
         # A workspace of about a megabyte stays in the processor's cache.
-        sizes = gathered_sizes(min(self._d, max(128, min(1024, (1 << 18) // self._n))))
+        limit = min(self._d, max(128, min(1024, (1 << 18) // self._n)))
+        sizes = gathered_sizes(limit) if self._by_column is None else cached_sizes(limit)
         self._gathered_sizes = np.array(sizes, dtype=np.int64)
-        self._gathered_z = _quantiles(tuple(sizes), n_pairs, options.delta)
+        self._gathered_z = _quantiles(sizes, n_pairs, options.delta)
+        # The scores' own intervals are two-sided, and there are n of them.
+        self._gathered_score_z = _quantiles(sizes, 2 * self._n, options.delta)
         self._length = sizes[-1]
         facts, cache = atom_set.facts, atom_set.cache
         self._centers = _NOTHING_KNOWN if facts is None else facts.means
@@ -180,7 +192,8 @@ class ExpressLane:
         if cache is not None:
             sizes = cached_sizes(cache.n_coordinates)
             self._cached_sizes = np.array(sizes, dtype=np.int64)
-            self._cached_z = _quantiles(tuple(sizes), n_pairs, options.delta)
+            self._cached_z = _quantiles(sizes, n_pairs, options.delta)
+            self._cached_score_z = _quantiles(sizes, 2 * self._n, options.delta)
             means = np.zeros(self._n) if facts is None else facts.means
             self._scatters = cache.scatters(sizes, means, self._d)
             self._length = max(self._length, cache.n_coordinates)
@@ -197,18 +210,42 @@ class ExpressLane:
             order = kernels.permuted_coordinates(seed, self._d, 0, 512) if cache is None else cache.order
             uneven = compiled.sampled_unevenness(query, order, min(512, order.size))
             return _Look(uneven, _NOTHING, self._d, None) if uneven < np.inf else None
-        total, squares, largest, n_nonzero = compiled.query_moments(query)
-        if not np.isfinite(squares) or n_nonzero == 0:
+        total, squares = compiled.query_moments(query)
+        if not (squares < np.inf and total > 0.0):
             return None
-        if n_nonzero < _SPARSE * self._d:
-            return _Look(np.inf, _NOTHING, n_nonzero, np.flatnonzero(query))
-        heads = compiled.head_coordinates(query, total / self._d, largest, _MAX_HEADS)
-        return _Look(self._d * squares / (total * total), heads, n_nonzero, None)
+        # At least d/uneven entries are not 0 (Cauchy-Schwarz), and none can hold most of the sum of squares.
+        uneven = self._d * squares / (total * total)
+        heads, n_nonzero = _NOTHING, self._d
+        if uneven > _HAS_NO_ZEROS:
+            n_nonzero = int(np.count_nonzero(query))
+            if n_nonzero < _SPARSE * self._d:
+                return _Look(np.inf, _NOTHING, n_nonzero, np.flatnonzero(query))
+        if uneven > _HAS_NO_HEADS:
+            heads = compiled.head_coordinates(query, total / self._d, _MAX_HEADS)
+        return _Look(uneven, heads, n_nonzero, None)
 
     def plan(self, look: _Look) -> Plan:
         """Decide how to answer a query that looks like this."""
         cached = self._set.cache is not None and self.options.sampling != "weighted" and look.support is None
         return self._cached_plan if cached else self._gathered_plan
+
+    def explain(self, query: NDArray[Any]) -> list[str]:
+        """Say in words how a query would be answered, and why."""
+        look = self._look(query.astype(self._dtype))
+        cache = self._set.cache
+        if look is None:
+            return ["the query is 0 or not finite: nothing to race for"]
+        kept = "nothing is cached" if cache is None else f"{cache.n_coordinates} coordinates of each atom are cached"
+        copies = "a copy by coordinate" if self._by_column is not None else "no copy by coordinate"
+        part = "" if look.n_nonzero == self._d else f", {look.n_nonzero} of its {self._d} entries are not 0"
+        plan = self.plan(look)
+        return [
+            f"atoms: {self._n} x {self._d}, {self._dtype}; {kept}; {copies}",
+            f"query: unevenness {look.uneven:.2f} (1 is even, normal entries have 1.57)"
+            f"{part}; {look.heads.size} coordinates stand out",
+            f"way: {plan.way} ({_WAYS[plan.way]})",
+            f"because {plan.reason}",
+        ]
 
     def answer(self, query: NDArray[Any], candidates: NDArray[np.int64] | None) -> ExpressAnswer | Unfinished | None:
         """Answer a query of d numbers, or decline.
@@ -223,15 +260,16 @@ class ExpressLane:
         n_rows = self._n if candidates is None else candidates.size
         if n_rows <= self._k:
             return None
+        given = query
         if query.dtype != self._dtype:
             with np.errstate(over="ignore"):
-                query = query.astype(self._dtype)
+                query = given.astype(self._dtype)
         look = self._look(query)
         if look is None:
             return None
         plan = self.plan(look)
         if plan.way == "blas" and candidates is None and look.support is None:
-            return self._all_products(query, look.n_nonzero)
+            return self._all_products(query, given, look.n_nonzero)
         space = _workspace
         space.fit(self._n, self._length, self._k, self._dtype, int(self._gathered_sizes[-1]))
         space.rows[:n_rows] = space.everything if candidates is None else candidates
@@ -241,9 +279,9 @@ class ExpressLane:
             return None  # the general way passes over zeros of the query
         else:
             outcome = self._gathered(query, look, n_rows)
-        if outcome[0] == compiled.NOT_FINITE or outcome[3] == 0:
+        if outcome[0] == compiled.NOT_FINITE or (outcome[3] == 0 and not self.options.rescore):
             return None
-        return self._finish(query, outcome, plan, look, n_rows)
+        return self._finish(query, given, outcome, plan, look, n_rows)
 
     def _cached(self, query: NDArray[Any], heads: NDArray[np.int64], n_rows: int, everything: bool) -> tuple[Any, ...]:
         cache, space, plan = self._set.cache, _workspace, self._cached_plan
@@ -303,10 +341,9 @@ class ExpressLane:
         space.trusted[:] = True
         space.offsets[:] = 0.0
         sizes = self._gathered_sizes
-        uniform_order = subset = _NOTHING
-        if options.sampling != "weighted" and look.uneven <= _EVEN:
-            uniform_order = kernels.permuted_coordinates(options.seed, self._d, 0, int(sizes[-1]))
-        elif self._d > _WHOLE_QUERY and not options.rescore:
+        subset = _NOTHING
+        uniform = options.sampling != "weighted" and look.uneven <= _EVEN
+        if not uniform and self._d > _WHOLE_QUERY and not options.rescore:
             subset = kernels.permuted_coordinates(options.seed, self._d, 0, _SUBSET_SIZE)
             # Beyond a quarter of the subset its own randomness would show.
             sizes = sizes[sizes <= _SUBSET_SIZE // 4]
@@ -315,7 +352,7 @@ class ExpressLane:
             self._by_column is not None,
             query,
             space.offsets,
-            uniform_order,
+            uniform,
             subset,
             self._d,
             options.beta,
@@ -344,9 +381,18 @@ class ExpressLane:
         return outcome
 
     def _finish(
-        self, query: NDArray[Any], outcome: tuple[Any, ...], plan: Plan, look: _Look, n_rows: int
+        self,
+        query: NDArray[Any],
+        given: NDArray[Any],
+        outcome: tuple[Any, ...],
+        plan: Plan,
+        look: _Look,
+        n_rows: int,
     ) -> ExpressAnswer | Unfinished | None:
-        """Turn a race's outcome into an answer: exact scores, or the estimates if those are wanted."""
+        """Turn a race's outcome into an answer: exact scores, or the estimates if those are wanted.
+
+        `query` has the atoms' precision, `given` the user's.
+        """
         status, alive, size, rounds, multiplies, total_unit = outcome
         cached = plan is self._cached_plan
         n_heads = look.heads.size if cached else 0
@@ -369,15 +415,15 @@ class ExpressLane:
         multiplies += alive * (look.n_nonzero if decided else look.n_nonzero - seen)
         hopeless = plan.row_cost * alive >= 0.7 * plan.full_cost
         if hopeless and not decided and look.support is None and n_rows == self._n:
-            answer = self._all_products(query, look.n_nonzero)
+            answer = self._all_products(query, given, look.n_nonzero)
             if answer is not None:
                 answer.n_rounds, answer.n_survivors, answer.n_multiplies = rounds, alive, multiplies
             return answer
         scores = np.empty(alive)
         if look.support is None:
-            compiled.exact_rows(self._array, survivors, alive, query, scores)
+            compiled.exact_rows(self._array, survivors, alive, given, scores)
         else:
-            on_support = query[look.support].astype(np.float64)
+            on_support = given[look.support].astype(np.float64)
             kernels.exact_scores(self._array, survivors, look.support, on_support, kernels.PRODUCT, scores)
         if not np.isfinite(scores).all():
             return None
@@ -402,43 +448,31 @@ class ExpressLane:
         best = self._rank(space.rows[:alive], space.estimates[:alive])
         rows = space.rows[best]
         estimates = space.estimates[best]
-        if cached and cache is not None:
-            terms = cache.prefix[rows, :size].astype(np.float64) * space.vectors[0, :size]
-            deviation = terms.std(axis=1, ddof=1) * self._d * np.sqrt((1.0 - size / self._d) / size)
-        else:
-            spread_query, spread_unit = space.vectors[2, :size], space.vectors[3, :size]
-            residuals = spread_query * space.values[rows, :size] - np.outer(estimates / total_unit, spread_unit)
-            deviation = np.sqrt(np.square(residuals, dtype=np.float64).sum(axis=1))
-        # The scores' own intervals are two-sided, and there are n of them.
-        tail = self.options.delta * round_share(rounds) / (2.0 * self._n)
-        z = -float(stdtrit(size - 1, tail))
+        values = cache.prefix if cached and cache is not None else space.values
+        sampled = estimates - space.offsets[rows]
+        deviation = compiled.score_deviations(
+            values, rows, size, space.vectors[2], space.vectors[3], sampled, total_unit
+        )
+        z = (self._cached_score_z if cached else self._gathered_score_z)[rounds - 1]
         return ExpressAnswer(
             rows, estimates, z * deviation, False, multiplies, rounds, alive, StopReason.SEPARATED, spent
         )
 
-    def _all_products(self, query: NDArray[Any], n_nonzero: int) -> ExpressAnswer | None:
+    def _all_products(self, query: NDArray[Any], given: NDArray[Any], n_nonzero: int) -> ExpressAnswer | None:
         """Let BLAS compute every product; atoms that its rounding cannot tell from the best are summed again."""
         with np.errstate(over="ignore", invalid="ignore"):
             products = self._array @ query
-        ranked = np.abs(products) if self.options.absolute else products
-        highest = float(ranked.max())
-        kth = highest if self._k == 1 else float(np.partition(ranked, self._n - self._k)[self._n - self._k])
-        lowest = float(ranked.min())
-        if not -np.inf < lowest <= highest < np.inf:
+            ranked = np.abs(products) if self.options.absolute else products
+            top = int(ranked.argmax())
+            kth = float(ranked[top] if self._k == 1 else np.partition(ranked, self._n - self._k)[self._n - self._k])
+            best_atom = self._array[top]
+            doubt = self._rounding * float(np.sqrt(best_atom @ best_atom)) * float(np.sqrt(query @ query))
+        if not (-np.inf < ranked.min() and kth < np.inf and doubt < np.inf):
             return None
-        doubt = self._rounding * max(abs(highest), abs(lowest))
         close = np.flatnonzero(ranked >= kth - doubt)
         scores = np.empty(close.size)
-        compiled.exact_rows(self._array, close, close.size, query, scores)
+        compiled.exact_rows(self._array, close, close.size, given, scores)
         best = self._rank(close, scores)
-        return ExpressAnswer(
-            close[best],
-            scores[best],
-            np.zeros(best.size),
-            True,
-            self._n * n_nonzero,
-            0,
-            self._n,
-            StopReason.FINISHED_EXACTLY,
-            0.0,
-        )
+        radius = np.zeros(best.size)
+        reason, multiplies = StopReason.FINISHED_EXACTLY, self._n * n_nonzero
+        return ExpressAnswer(close[best], scores[best], radius, True, multiplies, 0, self._n, reason, 0.0)

@@ -13,9 +13,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, eliminate, worth_it
-from banditmips.race.kernels import FASTMATH, mix
+from banditmips.race.kernels import FASTMATH, mix, permuted_coordinates
 
 _GROUPS = 1 << 13
+_N_PILOTS = 64
+"""Atoms that are sampled first, to see whether a race is worth its cache lines."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -168,12 +170,97 @@ def _trust(
 
 
 @njit(cache=True, nogil=True)
+def _describe(
+    query: NDArray[Any],
+    order: NDArray[np.int64],
+    size: int,
+    uniform: bool,
+    beta: float,
+    tau: float,
+    share: float,
+    whole_weight: float,
+    scale: NDArray[np.float64],
+    vectors: NDArray[Any],
+) -> None:
+    """Fill in what `sampling.SamplePrefix` holds for the first `size` coordinates, times the query where it helps."""
+    kind = vectors.dtype.type
+    query_at, scaled_query, spread_query = vectors[0], vectors[1], vectors[2]
+    spread_unit, weight = vectors[3], vectors[4]
+    weighed = 0.0
+    for j in range(size):
+        q = np.float64(query[order[j]])
+        w = 1.0 if uniform else _weight(q, beta)
+        inclusion = -np.expm1(-w * tau) * share
+        scale[j] = 1.0 / inclusion
+        weighed += w / inclusion
+        query_at[j] = kind(q)
+        spread_unit[j] = kind(np.sqrt((1.0 - inclusion) * size / max(size - 1.0, 1.0)) / inclusion)
+        weight[j] = kind(w)
+    ratio = whole_weight / weighed
+    for j in range(size):
+        scale[j] *= ratio
+        spread = np.float64(spread_unit[j]) * ratio
+        scaled_query[j] = kind(scale[j] * query_at[j])
+        spread_query[j] = kind(spread * query_at[j])
+        spread_unit[j] = kind(spread * weight[j])
+
+
+@njit(cache=True, nogil=True)
+def _read(
+    atoms: NDArray[Any],
+    by_column: bool,
+    rows: NDArray[np.int64],
+    n_rows: int,
+    order: NDArray[np.int64],
+    start: int,
+    stop: int,
+    values: NDArray[Any],
+) -> None:
+    for t in range(n_rows):
+        row = rows[t]
+        for j in range(start, stop):
+            values[row, j] = atoms[order[j], row] if by_column else atoms[row, order[j]]
+
+
+@njit(cache=True, nogil=True)
+def _typical_need(
+    values: NDArray[Any],
+    rows: NDArray[np.int64],
+    n_rows: int,
+    size: int,
+    scaled_query: NDArray[Any],
+    spread_query: NDArray[Any],
+    spread_unit: NDArray[Any],
+    total_unit: float,
+    z: float,
+) -> float:
+    """Guess from a few atoms how many coordinates it takes to drop a typical one: size * (z * deviation / gap)^2."""
+    estimates = np.empty(n_rows)
+    for t in range(n_rows):
+        total = 0.0
+        for j in range(size):
+            total += values[rows[t], j] * scaled_query[j]
+        estimates[t] = total
+    leader = np.argmax(estimates)
+    needs = np.empty(n_rows)
+    for t in range(n_rows):
+        gap = estimates[leader] - estimates[t]
+        variance = 0.0
+        for j in range(size):
+            pair = spread_query[j] * (values[rows[leader], j] - values[rows[t], j])
+            e = pair - gap / total_unit * spread_unit[j]
+            variance += e * e
+        needs[t] = size * z * z * variance / (gap * gap) if gap > 0.0 else np.inf
+    return np.median(needs)
+
+
+@njit(cache=True, nogil=True)
 def gathered_race(
     atoms: NDArray[Any],
     by_column: bool,
     query: NDArray[Any],
     offsets: NDArray[np.float64],
-    uniform_order: NDArray[np.int64],
+    uniform: bool,
     subset: NDArray[np.int64],
     d: int,
     beta: float,
@@ -207,8 +294,8 @@ def gathered_race(
         The atoms by row, shape (n, d), or by column, shape (d, n).
     offsets
         What is known exactly of each score (0 here, where every coordinate is sampled).
-    uniform_order
-        Coordinates for uniform sampling, at least as many as the longest round has; empty for weighted sampling.
+    uniform
+        Whether to sample uniformly, in the seed's order, rather than by weight.
     subset
         Coordinates drawn uniformly beforehand, where the query is too long to be read whole; empty for all.
     centers, needed_scatter
@@ -216,8 +303,6 @@ def gathered_race(
     values
         Workspace (n, longest round) for the values read.
     """
-    kind = values.dtype.type
-    uniform = uniform_order.size > 0
     if uniform:
         n_groups, population, total_weight = 1, d, float(d)
         groups[0, 0], groups[1, 0] = 1.0, d
@@ -234,10 +319,11 @@ def gathered_race(
     share = 1.0 if subset.size == 0 else subset.size / d
     # The whole population's weight is known, or estimated without bias from the subset.
     whole_weight = total_weight / share
-    order = uniform_order
+    order = np.empty(0, dtype=np.int64)
     scale = np.empty(values.shape[1])
-    query_at, scaled_query, spread_query = vectors[0], vectors[1], vectors[2]
+    scaled_query, spread_query = vectors[1], vectors[2]
     spread_unit, residual = vectors[3], vectors[4]
+    pilots = np.empty(_N_PILOTS, dtype=np.int64)
     n_alive = n_rows
     size = 0
     multiplies = 0
@@ -249,35 +335,32 @@ def gathered_race(
         cost = n_alive * (new * sampling_costs[0] + next_size * sampling_costs[1]) + sampling_costs[2]
         if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, finish_cost):
             return UNDECIDED, n_alive, size, r, multiplies, whole_weight
-        if next_size > order.size:
+        if next_size > order.size and uniform:
+            order = permuted_coordinates(seed, d, 0, min(4 * next_size, d))
+        elif next_size > order.size:
             order = weighted_order(
                 query, subset, beta, seed, max(4 * next_size, 128), n_groups, population, total_weight, groups
             )
-        for t in range(n_alive):
-            row = rows[t]
-            for j in range(size, next_size):
-                values[row, j] = atoms[order[j], row] if by_column else atoms[row, order[j]]
+        if r == 0 and n_rows >= 4 * _N_PILOTS and finish_cost < np.inf:
+            # A few atoms tell whether the others are worth a cache line for each of their values.
+            for t in range(_N_PILOTS):
+                pilots[t] = rows[t * (n_rows // _N_PILOTS)]
+            _read(atoms, by_column, pilots, _N_PILOTS, order, 0, next_size, values)
+            tau = solve_tau(groups, n_groups, np.float64(next_size), population, next_size / total_weight)
+            _describe(query, order, next_size, uniform, beta, tau, share, whole_weight, scale, vectors)
+            need = _typical_need(
+                values, pilots, _N_PILOTS, next_size, vectors[1], vectors[2], vectors[3], whole_weight, z[0]
+            )
+            multiplies += _N_PILOTS * next_size
+            if need * sampling_costs[0] > 0.5 * finish_cost:
+                return UNDECIDED, n_alive, 0, 0, multiplies, whole_weight
+            multiplies -= _N_PILOTS * next_size
+        _read(atoms, by_column, rows, n_alive, order, size, next_size, values)
         spent += cost
         multiplies += n_alive * new
         size = next_size
         tau = solve_tau(groups, n_groups, np.float64(size), population, max(tau, size / total_weight))
-        weighed = 0.0
-        for j in range(size):
-            q = np.float64(query[order[j]])
-            w = 1.0 if uniform else _weight(q, beta)
-            inclusion = -np.expm1(-w * tau) * share
-            scale[j] = 1.0 / inclusion
-            weighed += w / inclusion
-            query_at[j] = kind(q)
-            spread_unit[j] = kind(np.sqrt((1.0 - inclusion) * size / (size - 1.0)) / inclusion)
-            residual[j] = kind(w)
-        ratio = whole_weight / weighed
-        for j in range(size):
-            scale[j] *= ratio
-            spread = np.float64(spread_unit[j]) * ratio
-            scaled_query[j] = kind(scale[j] * query_at[j])
-            spread_query[j] = kind(spread * query_at[j])
-            spread_unit[j] = kind(spread * residual[j])
+        _describe(query, order, size, uniform, beta, tau, share, whole_weight, scale, vectors)
         if needed_scatter.size:
             part = population / d if subset.size == 0 else 1.0
             _trust(values, rows, n_alive, size, scale, centers, needed_scatter, part, trusted)

@@ -44,23 +44,28 @@ def uniforms(seed: int, start: int, stop: int) -> NDArray[np.float64]:
 def permuted_coordinates(seed: int, d: int, start: int, stop: int) -> NDArray[np.int64]:
     """Return positions start, ..., stop-1 of a pseudo-random permutation of 0, ..., d-1, in time that ignores d.
 
-    A Feistel network of six rounds on the smallest even number of bits that holds d; numbers outside 0, ..., d-1
-    are sent through again until they fall inside, which keeps the map one-to-one.
+    A Feistel network on the smallest number of bits that holds d (of eight rounds where those are few); numbers
+    outside 0, ..., d-1 are sent through again until they fall inside, which keeps the map one-to-one. Saved caches
+    hold values in this order, so a change of it is a change of the file format.
     """
-    half = 1
-    while (np.int64(1) << np.int64(2 * half)) < d:
-        half += 1
-    low_bits = np.uint64((1 << half) - 1)
+    n_bits = 2
+    while (np.int64(1) << np.int64(n_bits)) < d:
+        n_bits += 1
+    low = n_bits // 2
+    high = n_bits - low
+    n_turns = 4 if n_bits > 16 else 8
     key = mix(np.uint64(seed) ^ np.uint64(0xD1B54A32D192ED03))
     out = np.empty(stop - start, dtype=np.int64)
     for position in range(start, stop):
         x = np.uint64(position)
         while True:
-            left = x >> np.uint64(half)
-            right = x & low_bits
-            for turn in range(6):
-                left, right = right, left ^ (mix(key ^ (right << np.uint64(3)) ^ np.uint64(turn)) & low_bits)
-            x = (left << np.uint64(half)) | right
+            left, left_bits = x >> np.uint64(low), high
+            right, right_bits = x & np.uint64((1 << low) - 1), low
+            for turn in range(n_turns):
+                scrambled = mix(key ^ (right << np.uint64(3)) ^ np.uint64(turn)) & np.uint64((1 << left_bits) - 1)
+                left, right = right, left ^ scrambled
+                left_bits, right_bits = right_bits, left_bits
+            x = (left << np.uint64(low)) | right
             if x < np.uint64(d):
                 break
         out[position - start] = np.int64(x)

@@ -8,6 +8,7 @@ may cost d, and the planner looks for the fewest multiplies: rounds go on until 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from banditmips.race.costs import Costs
 
 __all__ = ["Plan", "Schedule", "cached_sizes", "gathered_sizes", "plan_query"]
 
-MAX_REGRET = 0.08
+MAX_REGRET = 0.04
 """Part of the time of a full product that rounds may take while they have not shown that they pay."""
 
 
@@ -51,15 +52,17 @@ class Plan:
     reason: str
 
 
-def cached_sizes(n_cached: int) -> list[int]:
+@lru_cache
+def cached_sizes(n_cached: int) -> tuple[int, ...]:
     """Rounds on cached coordinates: few and large ones, because values are cheap and rounds are not."""
     sizes = [min(32, n_cached)]
     while 2 * sizes[-1] <= n_cached:
         sizes.append(2 * sizes[-1])
-    return sizes
+    return tuple(sizes)
 
 
-def gathered_sizes(limit: int) -> list[int]:
+@lru_cache
+def gathered_sizes(limit: int) -> tuple[int, ...]:
     """Rounds on gathered coordinates, each of which costs a cache line: those of the frugal `Schedule`."""
     schedule = Schedule()
     sizes: list[int] = []
@@ -67,9 +70,10 @@ def gathered_sizes(limit: int) -> list[int]:
     while size <= limit and (not sizes or size > sizes[-1]):
         sizes.append(size)
         size = schedule.next_size(size, limit)
-    return sizes
+    return tuple(sizes)
 
 
+@lru_cache
 def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, rescore: bool) -> Plan:
     """Weigh a race that reads the atoms in this `way` against the full product."""
     full = n * d * costs.stream

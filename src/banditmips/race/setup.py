@@ -44,7 +44,7 @@ def make_sampler(
     query: NDArray[np.float64],
     support: NDArray[np.int64],
     options: Options,
-    column_squares: NDArray[np.float64] | None,
+    column_squares: NDArray[np.float32] | None,
     has_cache: bool,
 ) -> Sampler:
     """Choose the coordinates' order for a query.
