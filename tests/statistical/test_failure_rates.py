@@ -70,10 +70,11 @@ ORDINARY = [normal_custom, correlated, symmetric, ratings, heavy_tails, lognorma
 def count_failures(make, trials, k, answer):
     failures = 0
     for seed in range(trials):
-        atoms, query = make(np.random.default_rng([seed, 17]))
-        scores = atoms @ query
+        if seed % 8 == 0:  # eight races, each with its own seed, on the same atoms
+            atoms, query = make(np.random.default_rng([seed, 17]))
+            scores = atoms @ query
+            bar = np.sort(scores)[-k]
         found = answer(atoms, query, seed)
-        bar = np.sort(scores)[-k]
         failures += bool((scores[found.indices] < bar - 1e-9 * abs(bar)).any())
     return failures
 
@@ -143,8 +144,7 @@ def test_paired_by_sampling(make, replacement):
 )
 @pytest.mark.parametrize("make", [normal_custom, correlated, symmetric, ratings, heavy_tails, sparse_against_dense])
 def test_bounds_with_a_theorem(make, bound, replacement, delta):
-    # The range is true, so the theorem holds; these bounds are far from tight, and a tenth of the trials suffices to
-    # see them fail at twice delta if they were wrong by a factor.
+    # The range is true, so the theorem holds. Part of the atoms and coordinates keeps the many trials quick.
     def answer(atoms, query, seed):
         return bm.search(
             atoms,
@@ -157,5 +157,9 @@ def test_bounds_with_a_theorem(make, bound, replacement, delta):
             rescore=False,
         )
 
-    trials = TRIALS[delta] // 10
-    assert_rate_at_most(delta, count_failures(make, trials, 1, answer), trials)
+    def make_small(rng):
+        atoms, query = make(rng)
+        return atoms[:5, :100], query[:100]
+
+    trials = TRIALS[delta]
+    assert_rate_at_most(delta, count_failures(make_small, trials, 1, answer), trials)
