@@ -25,7 +25,11 @@ class Figure:
 
 
 def _times(value: float) -> str:
-    return f"{value:,.0f}x" if value >= 100 else f"{value:.1f}x" if value >= 2 else f"{value:.2f}x"
+    if value >= 100:
+        return f"{value:,.0f}x"
+    if value >= 2:
+        return f"{value:.1f}x"
+    return f"{value:.2f}x" if value >= 0.1 else f"{value:.2g}x"
 
 
 FIGURES = {

@@ -75,7 +75,7 @@ def run_multiplies(scale: Scale, path: Path = PUBLISHED) -> Outcome:
     if not path.exists():
         return Outcome(notes=[f"{NAME}: skipped, because {path} is not there"])
     outcome = Outcome()
-    entries = 1e8 if scale.quick else 1e9
+    entries = 1e8 if scale.quick else 5e8
     for points in read_points(path).values():
         for point in points[:1] + ([] if scale.quick else points[1:][-1:]):
             n_trials = int(np.clip(entries / (point.n * point.d), 5, 40))

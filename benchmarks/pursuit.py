@@ -163,6 +163,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="a tenth of the atoms, coordinates and trials")
+    parser.add_argument("--dictionaries", type=int, help="random dictionaries, of ten signals each (10; quick: 2 of 5)")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -173,6 +174,7 @@ def main() -> None:
     if warning is not None:
         print(warning)
     n, d, n_dictionaries, n_signals = (100, 10_000, 2, 5) if arguments.quick else (1_000, 100_000, 10, 10)
+    n_dictionaries = arguments.dictionaries or n_dictionaries
     with threadpool_limits(1):
         print_comparison(*compare(n, d, n_dictionaries, n_signals, arguments.seed), n, d)
         print_song([1] if arguments.quick else [1, 10, 50], 1 if arguments.quick else 10)

@@ -132,7 +132,7 @@ def _one_query(name: str, n: int, d: int, shared: tuple[str, ...] = ()) -> Make:
 def _batch(n: int, d: int, size: int) -> Make:
     def make(scale: Scale) -> Iterator[Instance]:
         data = datasets.load("ratings", n=n, d=d, n_queries=size)
-        yield Instance(data.atoms, [data.queries], data.queries)
+        yield Instance(data.atoms, [data.queries], np.ascontiguousarray(data.queries[::-1]))
 
     return make
 

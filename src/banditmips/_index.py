@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._query import AtomSet, check_range
 from banditmips._result import SearchResult
-from banditmips._search import AtomSet, check_range, explain_query, run_queries
+from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,

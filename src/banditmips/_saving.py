@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
-from banditmips._search import AtomSet
+from banditmips._query import AtomSet
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore

@@ -5,24 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._result import SearchResult, StopReason, Trace
-from banditmips._validate import Options, as_mask, as_queries, as_store, check_finite, check_k, reject_unknown
+from banditmips._query import AtomSet, Query, candidates_of, check_range, lane_for
+from banditmips._result import SearchResult
+from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
 
 if TYPE_CHECKING:
-    from banditmips.atoms import AtomStore
-    from banditmips.atoms.cache import WarmCache
-    from banditmips.atoms.facts import AtomFacts
-    from banditmips.race.buckets import Buckets
-    from banditmips.race.elimination import Contest, Outcome, Reader
-    from banditmips.race.express import ExpressAnswer, ExpressLane, Unfinished
+    from banditmips.race.express import ExpressAnswer
 
-__all__ = ["AtomSet", "check_range", "explain_query", "run_queries", "search"]
+__all__ = ["explain_query", "run_queries", "search"]
 
 
 def search(
@@ -150,34 +145,6 @@ def search(
     return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
 
 
-@dataclass(frozen=True)
-class AtomSet:
-    """The atoms of a search, with all that is known about them.
-
-    Attributes
-    ----------
-    facts, cache, buckets
-        What an index has prepared; None for a search without one.
-    by_column : array of shape (d, n), or None
-        A copy of the atoms, one coordinate after another.
-    removed : bool array of shape (n,), or None
-        Atoms that are no longer to be found.
-    unchecked : bool
-        Whether the user asked for no check of the entries.
-    lanes : dict
-        The express lanes made so far.
-    """
-
-    store: AtomStore
-    facts: AtomFacts | None = None
-    cache: WarmCache | None = None
-    buckets: Buckets | None = None
-    by_column: NDArray[Any] | None = None
-    removed: NDArray[np.bool_] | None = None
-    unchecked: bool = False
-    lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
-
-
 _PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -192,7 +159,7 @@ def run_queries(
     n, d = atom_set.store.shape
     if type(queries) is np.ndarray and queries.shape == (d,) and queries.dtype in _PLAIN and mask is None:
         # The common case first: for a single plain query every microsecond of checking shows.
-        lane = _lane(atom_set, options, k)
+        lane = lane_for(atom_set, options, k)
         if lane is not None and atom_set.removed is None:
             short = lane.answer(np.ascontiguousarray(queries), None)
             if isinstance(short, ExpressAnswer):
@@ -204,18 +171,18 @@ def run_queries(
     check_range(atom_set, options)
     if options.objective == "cosine" and atom_set.facts is None:
         atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
-    lane = _lane(atom_set, options, k)
+    lane = lane_for(atom_set, options, k)
 
     def answer(i: int) -> SearchResult:
         excluded = None if masks is None else masks[i]
         unfinished = None
         if lane is not None:
-            short = lane.answer(_as_float(rows[i]), _candidates(n, excluded, atom_set.removed))
+            short = lane.answer(_as_float(rows[i]), candidates_of(n, excluded, atom_set.removed))
             if isinstance(short, ExpressAnswer):
                 return _express_result(short, atom_set)
             unfinished = short
         where = "" if single else f"row {i}, "
-        return _Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
+        return Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
 
     if single:
         return answer(0)
@@ -224,19 +191,12 @@ def run_queries(
     return SearchResult.stack(list(_map(answer, len(rows), options)))
 
 
-def check_range(atom_set: AtomSet, options: Options) -> None:
-    """Refuse a range of the atoms' entries that is known not to hold them."""
-    facts, given = atom_set.facts, options.value_range
-    if facts is not None and given is not None and not given[0] <= facts.low <= facts.high <= given[1]:
-        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {facts.low} and {facts.high}")
-
-
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:
     """Say in words how one query would be answered."""
     rows, single = as_queries(query, atom_set.store.shape[1])
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
-    lane = _lane(atom_set, options, check_k(k))
+    lane = lane_for(atom_set, options, check_k(k))
     if lane is None:
         return f"way: round by round in Python ({_why_general(atom_set, options)})"
     return "\n".join(lane.explain(_as_float(rows[0])))
@@ -249,22 +209,6 @@ def _why_general(atom_set: AtomSet, options: Options) -> str:
     changed = [f"{name}={getattr(options, name)!r}" for name in names if getattr(options, name) != getattr(plain, name)]
     kept = f"atoms in a {type(atom_set.store).__name__} of {atom_set.store.dtype}"
     return ", ".join([*changed, kept, *(["bins"] if atom_set.buckets is not None else [])])
-
-
-def _lane(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
-    """Find or make the express lane for these options, if they are of the common kind."""
-    from banditmips.race.express import ExpressLane, serves
-
-    key = (id(options), k)
-    lane = atom_set.lanes.get(key)
-    # An id may come again with other options, after the first ones are gone.
-    if lane is not None and lane.options is options:
-        return lane
-    if not serves(atom_set, options):
-        return None
-    lane = ExpressLane(atom_set, options, k)
-    atom_set.lanes[key] = lane
-    return lane
 
 
 def _as_float(query: NDArray[Any]) -> NDArray[Any]:
@@ -313,256 +257,6 @@ def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> I
     from rich.progress import track
 
     yield from track(results, description="searching", total=m, console=Console(stderr=True))
-
-
-class _Query:
-    """One query on its way from the user's row to a result."""
-
-    def __init__(
-        self,
-        atom_set: AtomSet,
-        query: NDArray[Any],
-        k: int,
-        options: Options,
-        excluded: NDArray[np.bool_] | None,
-        where: str,
-    ) -> None:
-        from banditmips.race.setup import OBJECTIVE_CODES, make_sampler
-
-        self._atoms = atom_set
-        self._options = options
-        self._k = k
-        n, d = atom_set.store.shape
-        with np.errstate(over="ignore"):
-            self._query = np.asarray(query, dtype=np.float64)
-        check_finite(self._query, where)
-        candidates = _candidates(n, excluded, atom_set.removed)
-        self._candidates = np.arange(n) if candidates is None else candidates
-        self._objective = OBJECTIVE_CODES[options.objective]
-        # Where the query is 0, a product adds nothing; a difference does.
-        is_product = options.objective in ("inner_product", "cosine")
-        self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
-        self._row_scale = self._make_row_scale()
-        facts = atom_set.facts
-        self._sampler = make_sampler(
-            self._query,
-            self._support,
-            options,
-            None if facts is None else facts.column_squares,
-            has_cache=atom_set.cache is not None,
-        )
-
-    def _make_row_scale(self) -> NDArray[np.float64] | None:
-        if self._options.objective != "cosine":
-            return None
-        assert self._atoms.facts is not None
-        norms = np.sqrt(self._atoms.facts.squared_norms) * np.linalg.norm(self._query)
-        # The cosine with a zero vector is taken as 0.
-        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
-
-    def _reader(self) -> Reader:
-        from banditmips.atoms.cache import CachedReader
-        from banditmips.atoms.reading import StoreReader
-
-        # Visiting only the support costs a cache line for each product, so it pays where the support is small.
-        few = self._support.size <= self._query.size // 2
-        cache = self._atoms.cache
-        reader = (CachedReader if cache is not None and self._sampler.follows_uniform_order else StoreReader)(
-            self._atoms.store,
-            self._query,
-            self._support if few else None,
-            self._objective,
-            self._row_scale,
-            check_finite=self._atoms.facts is None and not self._atoms.unchecked,
-        )
-        if isinstance(reader, CachedReader) and cache is not None:
-            reader.cache = cache
-        return reader
-
-    def _needed_scatter(self) -> NDArray[np.float64]:
-        """What a sample must show of each candidate's scatter: of the support's share of it, where that is small."""
-        from banditmips.race.bounds import MIN_SCATTER_SEEN
-
-        facts, rows = self._atoms.facts, self._candidates
-        if facts is None:
-            return np.full(rows.size, np.nan)
-        share = self._support.size / self._query.size
-        return np.asarray(MIN_SCATTER_SEEN * share * facts.scatter[rows])
-
-    def _contest(self) -> Contest:
-        from banditmips.race.elimination import Contest
-
-        facts, rows, options = self._atoms.facts, self._candidates, self._options
-        return Contest(
-            candidates=rows,
-            row_scale=np.ones(rows.size) if self._row_scale is None else self._row_scale[rows],
-            centers=np.zeros(rows.size) if facts is None else facts.means[rows],
-            needed_scatter=self._needed_scatter(),
-            query=self._query,
-            objective=self._objective,
-            k=self._k,
-            delta=options.delta,
-            epsilon=options.epsilon,
-            absolute=options.absolute,
-            budget=options.budget,
-            traced=options.trace,
-        )
-
-    def answer(self, unfinished: Unfinished | None = None) -> SearchResult:
-        """Race (or go on with a race that was begun), finish, and put the result together."""
-        from banditmips.race.elimination import Outcome
-
-        reader = self._reader()
-        rows = self._candidates
-        if rows.size == 0:
-            nothing = np.empty(0)
-            outcome = Outcome(
-                rows, nothing, nothing, np.empty(0, dtype=np.bool_), 0, 0, 0, StopReason.EXHAUSTED, 0.0, []
-            )
-            return self._result(outcome, "no candidates")
-        everything = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
-        if everything and self._affordable(rows.size * reader.exact_cost, 0):
-            outcome = self._all_exactly(reader)
-            plan = "exact products of all candidates"
-        else:
-            # Scores that overflow are caught where they become exact.
-            with np.errstate(over="ignore", invalid="ignore"):
-                outcome = self._race(reader, unfinished)
-            plan = self._describe_plan()
-        if self._options.rescore:
-            self._rescore(outcome, reader)
-        return self._result(outcome, plan)
-
-    def _describe_plan(self) -> str:
-        """Say what is raced here, and what an untraced search would have done with the query."""
-        untraced = replace(self._options, trace=False)
-        lines = [f"round by round: {type(self._sampler).__name__}, bound {self._options.bound}"]
-        if self._options.trace:
-            lane = _lane(self._atoms, untraced, self._k)
-            lines += [] if lane is None else ["untraced:", *lane.explain(self._query)]
-        return "\n".join(lines)
-
-    def _affordable(self, cost: int, spent: int) -> bool:
-        return self._options.budget is None or spent + cost <= self._options.budget
-
-    def _all_exactly(self, reader: Reader) -> Outcome:
-        from banditmips.race.elimination import Outcome
-
-        rows = self._candidates
-        return Outcome(
-            survivors=rows,
-            scores=reader.exact(rows),
-            radius=np.zeros(rows.size),
-            exact=np.ones(rows.size, dtype=np.bool_),
-            n_multiplies=rows.size * reader.exact_cost,
-            n_rounds=0,
-            n_survivors=rows.size,
-            stop_reason=StopReason.FINISHED_EXACTLY,
-            delta_spent=0.0,
-            rounds=[],
-        )
-
-    def _race(self, reader: Reader, unfinished: Unfinished | None) -> Outcome:
-        from banditmips.race.buckets import race_buckets
-        from banditmips.race.elimination import measure, race
-        from banditmips.race.planner import Schedule
-        from banditmips.race.setup import make_bound
-
-        options, facts = self._options, self._atoms.facts
-        known_range = None if facts is None else (facts.low, facts.high)
-        on_support = self._query[self._support]
-
-        def bound_for(contest: Contest) -> Any:
-            return make_bound(
-                options,
-                self._sampler,
-                on_support,
-                known_range,
-                contest.delta,
-                contest.candidates.size,
-                self._k,
-            )
-
-        def run(contest: Contest) -> Outcome:
-            return race(contest, reader, self._sampler, bound_for(contest), Schedule())
-
-        def measure_best(contest: Contest, size: int) -> Outcome:
-            return measure(contest, reader, self._sampler, bound_for(contest), size)
-
-        contest = self._contest()
-        if unfinished is not None:
-            return self._go_on(contest, reader, unfinished)
-        if self._atoms.buckets is None or self._support.size == 0:
-            return run(contest)
-        return race_buckets(contest, self._atoms.buckets, run, measure_best)
-
-    def _go_on(self, contest: Contest, reader: Reader, begun: Unfinished) -> Outcome:
-        """Continue a compiled race that ran out of prepared coordinates, with its rounds and multiplies counted."""
-        from banditmips.race.elimination import race
-        from banditmips.race.planner import Schedule
-        from banditmips.race.sampling import UniformSampler
-        from banditmips.race.setup import make_bound
-
-        bound = make_bound(
-            self._options, self._sampler, self._query, None, contest.delta, contest.candidates.size, self._k
-        )
-        sampler = UniformSampler(self._query.size, self._options.seed, None) if begun.uniform else self._sampler
-        chosen = np.searchsorted(contest.candidates, begun.survivors)
-        rest = contest.part(chosen, contest.delta)
-        size = begun.n_coordinates
-        seen = np.append(begun.seen, sampler.prefix(size).coordinates) if size else begun.seen
-        outcome = race(rest, reader, sampler, bound, Schedule(), n_rounds=begun.n_rounds, size=size, seen=seen)
-        outcome.n_multiplies += begun.n_multiplies
-        return outcome
-
-    def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
-        """Positions of the survivors, best first; of equals the one with the smaller index."""
-        scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        return np.lexsort((outcome.survivors, -scores))
-
-    def _rescore(self, outcome: Outcome, reader: Reader) -> None:
-        from banditmips.race.elimination import finish_exactly
-
-        # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = self._ranking(outcome)[: self._k]
-        for name in ("survivors", "scores", "radius", "exact"):
-            setattr(outcome, name, getattr(outcome, name)[best])
-        best = np.flatnonzero(~outcome.exact)
-        if best.size and self._affordable(best.size * reader.exact_cost, outcome.n_multiplies):
-            finish_exactly(outcome, reader, best, reader.exact_cost)
-
-    def _result(self, outcome: Outcome, plan: str) -> SearchResult:
-        best = self._ranking(outcome)[: self._k]
-        pad = self._k - best.size
-        scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
-        radius = np.append(outcome.radius[best], np.zeros(pad))
-        return SearchResult(
-            indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
-            scores=scores,
-            lower=scores - radius,
-            upper=scores + radius,
-            exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
-            n_multiplies=outcome.n_multiplies,
-            n_rounds=outcome.n_rounds,
-            n_survivors=outcome.n_survivors,
-            stop_reason=outcome.stop_reason,
-            delta_spent=outcome.delta_spent,
-            checked=not self._atoms.unchecked,
-            trace=Trace(tuple(outcome.rounds), plan) if self._options.trace else None,
-        )
-
-
-def _candidates(
-    n: int, excluded: NDArray[np.bool_] | None, removed: NDArray[np.bool_] | None
-) -> NDArray[np.int64] | None:
-    """The atoms that take part; None for all."""
-    if excluded is None and removed is None:
-        return None
-    out = np.zeros(n, dtype=np.bool_)
-    for mask in (excluded, removed):
-        if mask is not None:
-            out |= mask
-    return np.flatnonzero(~out)
 
 
 def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from banditmips._index import BanditMIPS
-from banditmips._search import AtomSet, explain_query
+from banditmips._query import AtomSet
+from banditmips._search import explain_query
 from banditmips._validate import Options, as_store
 from banditmips.cli import _options as given
 from banditmips.cli._console import announcing_compilation

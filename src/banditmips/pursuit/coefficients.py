@@ -68,7 +68,8 @@ class ExactSystem:
         for start in range(0, d, _BLOCK):
             coordinates = np.arange(start, min(start + _BLOCK, d))
             values, signal = self._dictionary.entries(rows[held:], coordinates), self._signal_at(coordinates)
-            gram += self._dictionary.products(rows, coordinates, values)
+            gram[:, :held] += self._dictionary.products(rows[:held], coordinates, values)
+            gram[:, held:] += values @ values.T
             products += values @ signal
             energy += float(signal @ signal)
         whole = np.block([[self._gram, gram[:, :held].T], [gram]]) if held else gram
@@ -130,9 +131,7 @@ def fit_sample(
             goal = np.maximum(rtol * _group_sizes(fit.coefficients, dictionary.group_size), np.finfo(np.float64).tiny)
             if (fit.radius <= goal).all():
                 return fit
-            # A little more than the variance asks for, as a look that just misses costs another share of delta.
-            missing = float(np.max(fit.radius / goal)) ** 2
-            next_size = int(size * min(max(1.05 * missing, 1.1), 64.0)) + 1
+            next_size = _size_needed(fit.radius / goal, size, look, delta / (2.0 * rows.size), sampler.population)
             if budget is not None:
                 used = dictionary.n_multiplies - before
                 next_size = min(next_size, size + int((budget - used) * size / used))
@@ -143,6 +142,15 @@ def fit_sample(
     if fit is not None and budget is not None and dictionary.n_multiplies - before + exact_cost > budget:
         return fit
     return None
+
+
+def _size_needed(shortfall: NDArray[np.float64], size: int, look: int, tail: float, population: int) -> int:
+    """Predict the sample on which the next look will find the radii small enough, `shortfall` times smaller than now."""
+    quantiles = [float(stdtrit(size, tail * round_share(number))) for number in (look, look + 1)]
+    factor = float(np.max(shortfall) * quantiles[1] / quantiles[0]) ** 2
+    # The variance goes with 1/N - 1/population. A little more than it asks for, as a look that just misses is wasted.
+    needed = 1.05 / ((1.0 / size - 1.0 / population) / factor + 1.0 / population)
+    return int(min(max(needed, 1.1 * size), 64.0 * size)) + 1
 
 
 def _group_sizes(coefficients: NDArray[np.float64], group_size: int) -> NDArray[np.float64]:

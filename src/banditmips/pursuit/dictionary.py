@@ -80,7 +80,7 @@ class Dictionary:
         # after another are read many times faster than scattered ones: fewer and larger rounds, and an earlier finish.
         is_computed = isinstance(store, FunctionStore)
         self.is_small = not is_computed and store.shape[0] * store.shape[1] <= _SMALL
-        self.first_round = 32 if is_computed else 128
+        self.first_round = 32 if is_computed else 256
         self.growth = 1.5 if is_computed else 2.0
         self.finish_fraction = 0.8 if is_computed else 0.1
 

@@ -68,7 +68,7 @@ def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: streaming, gathering, and cached arithmetic."""
-    from banditmips.race import compiled, kernels
+    from banditmips.race import kernels, rounds
 
     rng = np.random.default_rng(0)
     n, d, size = 1024, 16384, 32
@@ -81,8 +81,8 @@ def measure_costs() -> Costs:
     sums = np.empty((2, n), dtype=np.float32)
 
     def play_block() -> None:
-        compiled.block_sums(block, query[:size], size, sums[0])
-        compiled.block_pair_squares(block, query[:size], query[:size], sums[0], np.float32(1.0), size, sums[1])
+        rounds.block_sums(block, query[:size], size, sums[0])
+        rounds.block_pair_squares(block, query[:size], query[:size], sums[0], np.float32(1.0), size, sums[1])
 
     play_block()
     kernels.gather(atoms, every[:1], columns[0], out[:1])

@@ -26,7 +26,7 @@ from banditmips.race.gathered import gathered_race
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, plan_query
 
 if TYPE_CHECKING:
-    from banditmips._search import AtomSet
+    from banditmips._query import AtomSet
 
 __all__ = ["ExpressAnswer", "ExpressLane", "Unfinished", "serves"]
 

@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, eliminate, worth_it
+from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, worth_it
 from banditmips.race.kernels import FASTMATH, mix, permuted_coordinates
+from banditmips.race.rounds import eliminate
 
 _GROUPS = 1 << 13
 _N_PILOTS = 64
