@@ -221,15 +221,13 @@ def test_atoms_that_tie_with_the_kth_are_right(folder):
     assert last.accuracy == 1.0
 
 
-def test_fewer_atoms_than_k(folder, atoms, queries):
-    (exact,) = compare(atoms[:2], queries, 5, methods=["own:Exact"])
-    assert exact.accuracy == 1.0
-
-
-def test_orders_and_sparse_atoms(folder, atoms, queries):
+def test_fortran_order_is_kept(folder, atoms, queries):
     (fortran,) = compare(np.asfortranarray(atoms), queries, K, methods=["own:Fortran"])
     assert (fortran.problem, fortran.accuracy) == ("", 1.0)
-    few = np.where(np.abs(atoms) > 1.5, atoms, 0)
+
+
+def test_few_sparse_atoms(folder, atoms, queries):
+    few = np.where(np.abs(atoms[:2]) > 1.5, atoms[:2], 0)
     (sparse,) = compare(scipy.sparse.csr_array(few), queries, K, methods=["own:Exact"])
     assert (sparse.problem, sparse.accuracy) == ("", 1.0)
 
@@ -248,7 +246,7 @@ def test_mapped_files_are_not_copied(tmp_path, atoms):
 def test_nothing_is_left_behind(folder, monkeypatch, atoms, queries):
     Path("temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder / "temporary"))
-    compare(atoms, queries, K, methods=["own:Exact", "own:Broken"])
+    compare(atoms, queries, K, methods=["own:Broken"])
     spoilt = atoms.copy()
     spoilt[1, 2] = np.nan
     with pytest.raises(ValueError, match="atoms has nan at row 1, column 2"):
@@ -266,7 +264,6 @@ def test_failures_are_reported_and_the_rest_goes_on(folder, atoms, queries):
         "own:Crashes": "^killed by SIGSEGV$",
         "own:Quits": "^ended with code 3 and without an answer the last words$",
         "own:OutOfRange": "^returned an index outside of -1 \\(none\\) to 59$",
-        "own:Missing": "^AttributeError: .*Missing",
         "nowhere:Exact": "^ModuleNotFoundError: .*nowhere",
         "own:Exact": "^$",
     }
@@ -302,8 +299,10 @@ def test_timeout_stops_a_method_with_all_it_started(folder):
 @pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
 def test_no_method_outlives_the_command(folder, how):
     command = [sys.executable, "-P", "-m", "banditmips.cli", "compare", "atoms.npy", "queries.npy"]
+    # What is killed cannot clean up after itself.
+    place = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        [*command, "--methods", "own:Hangs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--methods", "own:Hangs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=place
     )
     pid_file = Path("hangs.pid")
     wait_until(lambda: pid_file.exists() and pid_file.read_text())

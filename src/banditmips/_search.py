@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,25 +125,41 @@ def search(
     True
     """
     reject_unknown(unknown, "search", ("k", "mask"))
-    options = Options(
-        delta=delta,
-        epsilon=epsilon,
-        objective=objective,
-        sampling=sampling,
-        beta=beta,
-        bound=bound,
-        sigma=sigma,
-        value_range=value_range,
-        replacement=replacement,
-        absolute=absolute,
-        budget=budget,
-        rescore=rescore,
-        seed=seed,
-        n_jobs=n_jobs,
-        trace=trace,
-        progress=progress,
+    options = _options(
+        delta,
+        epsilon,
+        objective,
+        sampling,
+        beta,
+        bound,
+        sigma,
+        value_range,
+        replacement,
+        absolute,
+        budget,
+        rescore,
+        seed,
+        n_jobs,
+        trace,
+        progress,
     )
     return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+
+
+def _options(*values: Any) -> Options:
+    """Check options, or find the same ones checked before: in a small search the checks would take most of the time."""
+    try:
+        return _checked_options(tuple(map(type, values)), values)
+    except TypeError as error:
+        if "unhashable" not in str(error):
+            raise
+        return Options(*values)
+
+
+@lru_cache(maxsize=64)
+def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Options:
+    """Options by their values and types: True, 1 and 1.0 are equal, but not all of them are allowed everywhere."""
+    return Options(*values)
 
 
 _PLAIN = (np.dtype(np.float32), np.dtype(np.float64))

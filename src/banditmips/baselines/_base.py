@@ -8,9 +8,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._result import SearchResult, StopReason
+from banditmips._validate import _as_array, _check_atoms_shape, as_queries, check_finite, check_k
 
 __all__ = [
     "Baseline",
@@ -108,10 +110,10 @@ class Baseline(ABC):
         """
         if not hasattr(self, "_atoms"):
             raise RuntimeError(f"{type(self).__name__} has no atoms to search: call fit(atoms) first")
-        k = check_count("k", k, minimum=1)
-        checked = check_queries(queries, self._atoms.shape[1])
-        results = [self._search_one(query, k) for query in np.atleast_2d(checked)]
-        return results[0] if checked.ndim == 1 else SearchResult.stack(results)
+        k = check_k(k)
+        rows, single = check_queries(queries, self._atoms.shape[1])
+        results = [self._search_one(query, k) for query in rows]
+        return results[0] if single else SearchResult.stack(results)
 
     @abstractmethod
     def _build(self, atoms: NDArray[Any]) -> None:
@@ -195,26 +197,28 @@ def project(
 
 def check_atoms(atoms: ArrayLike) -> NDArray[Any]:
     """Return the atoms as a 2-d array of finite real numbers (no copy if they are one), or raise."""
-    array = _as_real_array("atoms", atoms)
-    if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"atoms must have shape (n, d) with n and d at least 1, but came with shape {array.shape}")
+    if scipy.sparse.issparse(atoms):
+        raise TypeError(f"atoms must be a dense array for a baseline, got {type(atoms).__name__}")
+    array = _as_array("atoms", atoms)
+    _check_atoms_shape(array.shape)
     step = max(1, _BLOCK_ENTRIES // array.shape[1])
     for start in range(0, array.shape[0], step):
-        _check_finite("atoms", array[start : start + step], first_row=start)
+        finite = np.isfinite(array[start : start + step])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0] + (start, 0)
+            raise ValueError(f"atoms has {array[row, column]} at row {row}, column {column} (argument 'atoms')")
     return array
 
 
-def check_queries(queries: ArrayLike, d: int) -> NDArray[np.float64]:
-    """Return one query or a batch as contiguous float64 of width d, or raise."""
-    array = _as_real_array("queries", queries)
-    if array.ndim not in (1, 2) or array.shape[0] == 0:
-        raise ValueError(f"queries must have shape (d,) or (m, d) with m at least 1, but came with shape {array.shape}")
-    if array.shape[-1] != d:
-        raise ValueError(
-            f"queries has {array.shape[-1]} columns, but the atoms have {d} (argument 'queries', shape {array.shape})"
-        )
-    _check_finite("queries", np.atleast_2d(array), first_row=0)
-    return np.ascontiguousarray(array, dtype=np.float64)
+def check_queries(queries: ArrayLike, d: int) -> tuple[NDArray[np.float64], bool]:
+    """Return the queries as contiguous float64 of shape (m, d), and whether there was a single 1-d one, or raise."""
+    rows, single = as_queries(queries, d)
+    if len(rows) == 0:
+        raise ValueError(f"queries is empty: shape {rows.shape} (argument 'queries')")
+    converted = np.ascontiguousarray(rows, dtype=np.float64)
+    for row, query in enumerate(converted):
+        check_finite(query, "" if single else f"row {row}, ")
+    return converted, single
 
 
 def check_count(name: str, value: object, *, minimum: int) -> int:
@@ -267,21 +271,3 @@ def _float64_blocks(
             wanted = np.arange(rows.start, rows.stop) if indices is None else indices[rows]
             block = atoms[np.ix_(wanted, coordinates)]
         yield rows, np.ascontiguousarray(block, dtype=np.float64)
-
-
-def _as_real_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be a dense array of real numbers, but came with dtype {array.dtype}")
-    return array
-
-
-def _check_finite(name: str, rows: NDArray[Any], *, first_row: int) -> None:
-    if rows.dtype.kind != "f":
-        return
-    finite = np.isfinite(rows)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise ValueError(
-            f"{name} must be finite, but has {rows[row, column]} in row {first_row + row}, column {column}"
-        )

@@ -145,7 +145,7 @@ def fit_sample(
 
 
 def _size_needed(shortfall: NDArray[np.float64], size: int, look: int, tail: float, population: int) -> int:
-    """Predict the sample on which the next look will find the radii small enough, `shortfall` times smaller than now."""
+    """Predict on how large a sample the next look finds all radii small enough: `shortfall` times smaller than now."""
     quantiles = [float(stdtrit(size, tail * round_share(number))) for number in (look, look + 1)]
     factor = float(np.max(shortfall) * quantiles[1] / quantiles[0]) ** 2
     # The variance goes with 1/N - 1/population. A little more than it asks for, as a look that just misses is wasted.

@@ -176,7 +176,19 @@ class ExpressLane:
         self._k = k
         self._dtype = array.dtype
         self._rounding = 4.0 * float(np.finfo(array.dtype).eps)
-        n_pairs = max(k * (self._n - k), 1) * (2 if options.absolute else 1)
+        self._cached_plan = self._make_plan("cache")
+        self._gathered_plan = self._make_plan("gather" if self._by_column is None else "columns")
+        cached = atom_set.cache is not None and options.sampling != "weighted"
+        self._prepared = False
+        # Where every query goes to BLAS there is nothing to prepare, and a search of few microseconds shows it.
+        self._always_blas = (self._cached_plan if cached else self._gathered_plan).way == "blas"
+
+    def _prepare(self) -> None:
+        """Make the tables of rounds, quantiles and scatters that races need."""
+        if self._prepared:
+            return
+        options, facts, cache = self.options, self._set.facts, self._set.cache
+        n_pairs = max(self._k * (self._n - self._k), 1) * (2 if options.absolute else 1)
         # A workspace of about a megabyte stays in the processor's cache.
         limit = min(self._d, max(128, min(1024, (1 << 18) // self._n)))
         sizes = gathered_sizes(limit) if self._by_column is None else cached_sizes(limit)
@@ -185,7 +197,6 @@ class ExpressLane:
         # The scores' own intervals are two-sided, and there are n of them.
         self._gathered_score_z = _quantiles(sizes, 2 * self._n, options.delta)
         self._length = sizes[-1]
-        facts, cache = atom_set.facts, atom_set.cache
         self._centers = _NOTHING_KNOWN if facts is None else facts.means
         self._scatter = _NOTHING_KNOWN if facts is None else facts.scatter
         self._needed_scatter = MIN_SCATTER_SEEN * self._scatter
@@ -197,8 +208,7 @@ class ExpressLane:
             means = np.zeros(self._n) if facts is None else facts.means
             self._scatters = cache.scatters(sizes, means, self._d)
             self._length = max(self._length, cache.n_coordinates)
-        self._cached_plan = self._make_plan("cache")
-        self._gathered_plan = self._make_plan("gather" if self._by_column is None else "columns")
+        self._prepared = True
 
     def _make_plan(self, way: str) -> Plan:
         return plan_query(costs(), self._n, self._d, way, self._by_row is None, self.options.rescore)
@@ -264,12 +274,16 @@ class ExpressLane:
         if query.dtype != self._dtype:
             with np.errstate(over="ignore"):
                 query = given.astype(self._dtype)
+        if self._always_blas and candidates is None:
+            n_nonzero = int(np.count_nonzero(query))
+            return self._all_products(query, given, n_nonzero) if n_nonzero else None
         look = self._look(query)
         if look is None:
             return None
         plan = self.plan(look)
         if plan.way == "blas" and candidates is None and look.support is None:
             return self._all_products(query, given, look.n_nonzero)
+        self._prepare()
         space = _workspace
         space.fit(self._n, self._length, self._k, self._dtype, int(self._gathered_sizes[-1]))
         space.rows[:n_rows] = space.everything if candidates is None else candidates

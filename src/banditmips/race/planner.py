@@ -86,11 +86,14 @@ def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, resco
         # The weights take one pass over the query (over a part of it where it is very long).
         first = n * 16 * sampling[0] + min(d, 1 << 14) * 4.0
     race = first + row + costs.call_overhead
-    if rescore and full <= race:
-        reason = f"all products take about {full / 1e3:.0f} us, the first round of a race {race / 1e3:.0f} us"
+    # Cached rounds have no pilot: where atoms are so short that the first one is a fair part of the full product, a
+    # hopeless query would already cost too much.
+    short = way == "cache" and first > MAX_REGRET * full
+    if rescore and (full <= race or short):
+        reason = f"all products take about {full / 1e3:.0f} us, a race at least {race / 1e3:.0f} us"
         way = "blas"
     else:
-        reason = f"the first round takes about {race / 1e3:.0f} us, all products {full / 1e3:.0f} us"
+        reason = f"a race takes at least {race / 1e3:.0f} us, all products about {full / 1e3:.0f} us"
     return Plan(
         way,
         np.array(sampling),
