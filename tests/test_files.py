@@ -57,9 +57,7 @@ def same_array(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def craft(
-    path: Path, header: Any, data: bytes = b"", version: int = 1, stated_size: int | None = None
-) -> Path:
+def craft(path: Path, header: Any, data: bytes = b"", version: int = 1, stated_size: int | None = None) -> Path:
     """Write a file with true checksums and any header at all, by the description of the format alone."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     size = len(text) if stated_size is None else stated_size

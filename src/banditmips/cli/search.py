@@ -23,9 +23,9 @@ from banditmips.cli._console import announcing_compilation, duration, on_termina
 
 __all__ = ["check_output_file", "naming_files", "read_matrices", "search"]
 
-FIT_FROM = 64
-"""Queries from which on an index is fitted unless the user says otherwise. On ratings of 4,000 x 6,000 a fit took 48 ms
-and saved each query 0.73 of 0.80 ms, so it had paid after 66."""
+FIT_FROM = 120
+"""Queries from which on an index is fitted unless the user says otherwise. On ratings of 4,000 x 6,000 a fit took 49 ms
+and saved each query 0.41 of 0.49 ms, so it had paid after 120."""
 
 
 def search(

@@ -41,15 +41,21 @@ def exact_rows(
 
 
 @njit(cache=True, nogil=True)
-def worth_it(spent: float, cost: float, allowance: float, n_alive: int, n_rows: int, finish_cost: float) -> bool:
+def worth_it(
+    spent: float, cost: float, allowance: float, n_alive: int, n_rows: int, n_near: int, finish_cost: float
+) -> bool:
     """Whether one more round is a better bet than exact products of the survivors.
 
-    Until half of the candidates are gone, all rounds together have to stay within the allowance, which bounds the
-    regret where sampling is hopeless; after that a round has to be cheap beside the finish.
+    All rounds together have to stay within the allowance, which bounds the regret where sampling is hopeless, until
+    half of the candidates are gone. Where half are gone or would be with four times the sample, five times as much is
+    allowed. A round has to be cheap beside the finish in any case.
     """
     if cost > 0.5 * n_alive * finish_cost:
         return False
-    return spent + cost <= allowance or 2 * n_alive <= n_rows
+    n_gone = n_rows - n_alive + n_near
+    return (
+        spent + cost <= allowance or 2 * n_alive <= n_rows or (2 * n_gone >= n_rows and spent + cost <= 5 * allowance)
+    )
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -122,7 +128,7 @@ def cached_race(
         by_row = n_alive * (next_size * sampling_costs[1] + sampling_costs[2])
         whole = next_size <= block.shape[0] and by_block < by_row
         cost = (by_block if whole else by_row) + sampling_costs[3]
-        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, finish_cost):
+        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
             return UNDECIDED, n_alive, size, r, multiplies, np.float64(d)
         for j in range(size, next_size):
             query_at[j] = query[order[j]]

@@ -34,7 +34,7 @@ _WHOLE_QUERY = 1 << 17
 """With ``rescore=False``, queries longer than this are not read whole, so that nothing costs d."""
 _SUBSET_SIZE = 2048
 """Of such queries, weights are taken within a uniform subset of this size."""
-_MAX_HEADS = 32
+_MAX_HEADS = 16
 """Coordinates that may be read for all atoms because the query stands out there: each costs a cache line an atom."""
 _EVEN = 1.3
 """Without a cache, uniform sampling is as good as weighted up to this unevenness, and needs no keys for the weights."""

@@ -334,7 +334,7 @@ def gathered_race(
         next_size = sizes[r]
         new = next_size - size
         cost = n_alive * (new * sampling_costs[0] + next_size * sampling_costs[1]) + sampling_costs[2]
-        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, finish_cost):
+        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
             return UNDECIDED, n_alive, size, r, multiplies, whole_weight
         if next_size > order.size and uniform:
             order = permuted_coordinates(seed, d, 0, min(4 * next_size, d))

@@ -17,8 +17,10 @@ from banditmips.race.costs import Costs
 
 __all__ = ["Plan", "Schedule", "cached_sizes", "gathered_sizes", "plan_query"]
 
-MAX_REGRET = 0.04
+MAX_REGRET = 0.02
 """Part of the time of a full product that rounds may take while they have not shown that they pay."""
+MAX_FIRST_ROUND = 0.05
+"""Part of it that the first cached round may take at most, which cannot show anything beforehand."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, resco
     race = first + row + costs.call_overhead
     # Cached rounds have no pilot: where atoms are so short that the first one is a fair part of the full product, a
     # hopeless query would already cost too much.
-    short = way == "cache" and first > MAX_REGRET * full
+    short = way == "cache" and first > MAX_FIRST_ROUND * full
     if rescore and (full <= race or short):
         reason = f"all products take about {full / 1e3:.0f} us, a race at least {race / 1e3:.0f} us"
         way = "blas"

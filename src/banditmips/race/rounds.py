@@ -137,9 +137,10 @@ def eliminate(
 
     `offsets` holds what is known exactly of each atom's score. `rows` and `estimates` are compacted in place; the
     number of survivors is returned, or -1 if an estimate is not finite. `bounds.PairedBound` says why all k leaders
-    have to beat an atom.
+    have to beat an atom. ``leaders[k]`` receives how many atoms are beaten or would be with four times the sample.
     """
     kind = values.dtype.type
+    n_near = leaders[k] = 0
     for t in range(n_rows):
         estimate = offsets[rows[t]] + np.float64(_dot(values[rows[t]], scaled_query, size))
         if not np.isfinite(estimate):
@@ -170,9 +171,11 @@ def eliminate(
                             values[rows[t]], spread_query, spread_unit, ratio, residual, kind(turned), size
                         )
                     )
+                n_near += place == k - 1 and way == 0 and 4.0 * difference * difference > z * z * variance
                 if difference <= 0.0 or difference * difference <= z * z * variance:
                     beaten[t] = False
                     break
+    leaders[k] = n_near
     return _compact(n_rows, rows, estimates, beaten)
 
 
@@ -241,6 +244,18 @@ def _block_beaten(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _count_near(
+    scores: NDArray[Any], squares: NDArray[Any], leading: Any, factor: Any, alive: NDArray[np.bool_]
+) -> int:
+    """Count the atoms that are beaten, or would be with four times the sample."""
+    count = 0
+    for i in range(scores.size):
+        difference = leading - scores[i]
+        count += alive[i] & (difference > 0) & (4 * difference * difference > factor * squares[i])
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _add_offsets(sums: NDArray[Any], offsets: NDArray[np.float64], factor: float, out: NDArray[Any]) -> Any:
     """Out = sums + factor*offsets; return the total, which is not finite if an entry is not."""
     total = sums.dtype.type(0)
@@ -274,6 +289,7 @@ def eliminate_block(
     `alive` marks the atoms still in the race; `rows` receives those that stay.
     """
     kind = block.dtype.type
+    n_near = 0
     n = block.shape[1]
     sums, scores, ranking, squares = columns[0], columns[1], columns[2], columns[3]
     block_sums(block, query, size, sums)
@@ -303,10 +319,13 @@ def eliminate_block(
                 turned = -sign if absolute and scores[leader] < 0.0 else sign
                 block_pair_squares(block, query, residual, sums, kind(turned), size, squares)
                 _block_beaten(scores, squares, ranked[leader], kind(sign), factor, beaten[:n])
+                if place == k - 1 and way == 0:
+                    n_near = _count_near(scores, squares, ranked[leader], factor, alive)
         for place in range(k):
             beaten[leaders[place]] = False
         for i in range(n):
             alive[i] &= not beaten[i]
+    leaders[k] = n_near
     n_alive = 0
     for i in range(n):
         if alive[i]:
