@@ -179,7 +179,7 @@ def test_fit_uses_an_index(folder, atoms, queries):
 
 
 def test_many_queries_are_worth_an_index(folder, queries):
-    np.save("many.npy", np.tile(queries, (22, 1)))
+    np.save("many.npy", np.tile(queries, (44, 1)))
     assert "index fitted" in run("search", "atoms.npy", "many.npy", "-k", 1).stderr
     assert "index fitted" not in run("search", "atoms.npy", "many.npy", "-k", 1, "--no-fit").stderr
     assert "index fitted" not in run("search", "atoms.npy", "queries.npy", "-k", 1).stderr

@@ -62,6 +62,15 @@ INDICES = {
 }
 
 
+def fields_of(result):
+    """All fields of a result, traces included, but for the plan in words, which tells how the atoms are kept."""
+    fields = asdict(result)
+    traces = fields["trace"]
+    for trace in traces if isinstance(traces, tuple) else [traces] if traces else []:
+        del trace["plan"]
+    return fields
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "index.bm"
@@ -113,11 +122,11 @@ def test_a_loaded_index_can_grow_shrink_and_be_saved_again(path):
     loaded = bm.load(path).add(ATOMS[20:]).remove([5, 25])
     fresh = bm.BanditMIPS().fit(ATOMS).remove([2, 5, 25])
     # Traced, so that all of them race round by round: atoms in two pieces have no express lane.
-    expected = asdict(fresh.search(QUERIES, 4, trace=True))
-    np.testing.assert_equal(asdict(loaded.search(QUERIES, 4, trace=True)), expected)
+    expected = fields_of(fresh.search(QUERIES, 4, trace=True))
+    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4, trace=True)), expected)
     loaded.save(path)
-    np.testing.assert_equal(asdict(loaded.search(QUERIES, 4, trace=True)), expected)
-    np.testing.assert_equal(asdict(bm.load(path).search(QUERIES, 4, trace=True)), expected)
+    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4, trace=True)), expected)
+    np.testing.assert_equal(fields_of(bm.load(path).search(QUERIES, 4, trace=True)), expected)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file go")

@@ -86,7 +86,7 @@ def candidates_of(
     for mask in (excluded, removed):
         if mask is not None:
             out |= mask
-    return np.flatnonzero(~out)
+    return np.flatnonzero(~out) if out.any() else None
 
 
 class Query:
