@@ -1,5 +1,8 @@
 """Maximum inner product search in high dimensions, by sampling coordinates adaptively."""
 
+import importlib
+from typing import Any
+
 from banditmips._files import CorruptFileError
 from banditmips._index import BanditMIPS, load
 from banditmips._result import Round, SearchResult, StopReason, Trace
@@ -18,7 +21,16 @@ __all__ = [
     "StopReason",
     "Trace",
     "__version__",
+    "baselines",
+    "datasets",
     "load",
     "matching_pursuit",
     "search",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `baselines` and `datasets` when they are first asked for: most programs need neither."""
+    if name in ("baselines", "datasets"):
+        return importlib.import_module(f"banditmips.{name}")
+    raise AttributeError(f"module 'banditmips' has no attribute {name!r}")

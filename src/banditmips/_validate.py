@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -232,7 +232,9 @@ def check_rows(name: str, rows: Any, n: int) -> NDArray[np.int64]:
 
 
 def _is_sparse(value: Any) -> bool:
-    return bool(scipy.sparse.issparse(value))
+    # Whoever has a sparse matrix has imported SciPy's; nobody else should wait for it.
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(value))
 
 
 def _as_array(name: str, value: Any) -> NDArray[Any]:
