@@ -1,7 +1,7 @@
 """Maximum inner product search in high dimensions, by sampling coordinates adaptively."""
 
-import importlib
-from typing import Any
+import importlib as _importlib
+from typing import Any as _Any
 
 from banditmips._files import CorruptFileError
 from banditmips._index import BanditMIPS, load
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """Import `baselines` and `datasets` when they are first asked for: most programs need neither."""
     if name in ("baselines", "datasets"):
-        return importlib.import_module(f"banditmips.{name}")
+        return _importlib.import_module(f"banditmips.{name}")
     raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
