@@ -210,7 +210,7 @@ class Query:
     def _describe_plan(self) -> str:
         """Say what is raced here, and what an untraced search would have done with the query."""
         untraced = replace(self._options, trace=False)
-        lines = [f"round by round: {type(self._sampler).__name__}, bound {self._options.bound}"]
+        lines = [f"{type(self._sampler).__name__}, bound {self._options.bound}"]
         if self._options.trace:
             lane = lane_for(self._atoms, untraced, self._k)
             lines += [] if lane is None else ["untraced:", *lane.explain(self._query)]
