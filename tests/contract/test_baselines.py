@@ -321,8 +321,12 @@ def test_zeros(key, atoms):
 
 
 def test_the_usual_parameters_survive_zeros(key, atoms):
-    make(key).fit(atoms).search(np.zeros(D), k=3)
-    make(key).fit(np.zeros((N, D))).search(np.ones(D), k=3)
+    for found in (
+        make(key).fit(atoms).search(np.zeros(D), k=3),
+        make(key).fit(np.zeros((N, D))).search(np.ones(D), k=3),
+    ):
+        assert found.indices.shape == (3,)
+        assert (found.scores[found.indices >= 0] == 0.0).all()
 
 
 def test_default_parameters(key, atoms, queries):

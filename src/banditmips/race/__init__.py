@@ -13,11 +13,12 @@ A query flows one way, from top to bottom; nothing flows back::
             |                                                  |        functions, joined
             |                                                  |        facts.py: norms, range (fit)
             v                                                  |        cache.py: warm start (fit)
-     _search.py     one query: its support,                    |
-            |       its candidates, its contest                |
+     _search.py     one query or a batch                       |
             |-----> express.py   the common case in one <------|
             |                    compiled call, or not at all  |
             v                                                  |
+     _query.py      everything else: a query's support,        |
+            |       its candidates, its contest                |
      setup.py       options -> a sampler and a bound           |
             |                                                  |
             |    buckets.py   bins by norm, one race each      |
@@ -55,10 +56,10 @@ setup
     The one place that turns options into objects of this package.
 kernels
     The hot loops: arrays in, arrays out; no policy, no defaults, no globals.
-express, compiled, gathered
+express, compiled, gathered, rounds
     The same race in one compiled call, for the common case: the paired bound on inner products of dense atoms in
     memory. ``express`` decides whether a query is of that kind and hands back what it cannot finish; ``compiled``
-    races on cached coordinates, ``gathered`` on weighted ones read from the atoms.
+    races on cached coordinates, ``gathered`` on weighted ones read from the atoms, and ``rounds`` plays one round.
 
 To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
 paper went is in docs/paper.md.

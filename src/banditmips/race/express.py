@@ -1,7 +1,7 @@
 """The short way through a search: one compiled call for the common case, with little Python around it.
 
 An `ExpressLane` is made for one set of atoms, one set of options and one k; it answers a query if the query fits, and
-declines (returns None) otherwise, and then the general way of `_search` takes over. It serves inner products of dense
+declines (returns None) otherwise, and then the general way of `_query` takes over. It serves inner products of dense
 float32 or float64 atoms with the paired bound. What it does not serve: traces, budgets, epsilon, buckets, other bounds
 and objectives, sampling with replacement, `sorted` and `optimal`.
 """
