@@ -111,9 +111,9 @@ def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, resco
 class Schedule:
     """Geometric rounds, and the point where the survivors' exact products take over.
 
-    The defaults are for few multiplies. On normal, correlated and heavy-tailed data (n = 100, d = 10,000, 40 seeds each), a
-    first round of 16 needed 1.00, 0.79 and 1.04 times the mean of a first round of 32, and finishing at 0.8 of the
-    coordinates 0.84 to 0.99 times that of finishing at half of them.
+    The defaults are for few multiplies. On normal, correlated and heavy-tailed data (n = 100, d = 10,000, 40 seeds
+    each), a first round of 16 needed 1.00, 0.79 and 1.04 times the mean of a first round of 32, and finishing at 0.8 of
+    the coordinates 0.84 to 0.99 times that of finishing at half of them.
 
     Attributes
     ----------
