@@ -157,7 +157,7 @@ class BanditMIPS:
         cache = build_cache(store, self._options.seed, size) if size else None
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
-        check_range(atom_set, self._options)
+        check_range(atom_set.known_range, self._options)
         return replace(atom_set, buckets=self._make_buckets(atom_set))
 
     def _memory_for_cache(self, store: AtomStore, facts: AtomFacts | None) -> int | None:

@@ -52,12 +52,17 @@ class AtomSet:
     unchecked: bool = False
     lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def known_range(self) -> tuple[float, float] | None:
+        """Smallest and largest entry, if somebody has looked."""
+        return None if self.facts is None else (self.facts.low, self.facts.high)
 
-def check_range(atom_set: AtomSet, options: Options) -> None:
+
+def check_range(known: tuple[float, float] | None, options: Options) -> None:
     """Refuse a range of the atoms' entries that is known not to hold them."""
-    facts, given = atom_set.facts, options.value_range
-    if facts is not None and given is not None and not given[0] <= facts.low <= facts.high <= given[1]:
-        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {facts.low} and {facts.high}")
+    given = options.value_range
+    if known is not None and given is not None and not given[0] <= known[0] <= known[1] <= given[1]:
+        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {known[0]} and {known[1]}")
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -242,8 +247,7 @@ class Query:
         from banditmips.race.planner import Schedule
         from banditmips.race.setup import make_bound
 
-        options, facts = self._options, self._atoms.facts
-        known_range = None if facts is None else (facts.low, facts.high)
+        options = self._options
         on_support = self._query[self._support]
 
         def bound_for(contest: Contest) -> Any:
@@ -251,7 +255,7 @@ class Query:
                 options,
                 self._sampler,
                 on_support,
-                known_range,
+                self._atoms.known_range,
                 contest.delta,
                 contest.candidates.size,
                 self._k,

@@ -18,7 +18,7 @@ from banditmips._validate import Options, as_mask, as_queries, as_store, check_k
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressAnswer
 
-__all__ = ["explain_query", "run_queries", "search"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
 
 def search(
@@ -185,7 +185,7 @@ def run_queries(
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
-    check_range(atom_set, options)
+    check_range(atom_set.known_range, options)
     if options.objective == "cosine" and atom_set.facts is None:
         atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
     lane = lane_for(atom_set, options, k)
@@ -204,7 +204,7 @@ def run_queries(
     if single:
         return answer(0)
     if len(rows) == 0:
-        return _empty_batch(k, options.trace, checked=not atom_set.unchecked)
+        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     return SearchResult.stack(list(_map(answer, len(rows), options)))
 
 
@@ -276,7 +276,8 @@ def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> I
     yield from track(results, description="searching", total=m, console=Console(stderr=True))
 
 
-def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+    """Return the result of no queries."""
     counts = np.empty(0, dtype=np.int64)
     scores = np.empty((0, k))
     return SearchResult(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
 from banditmips.race.kernels import row_facts
 
@@ -75,7 +76,7 @@ def collect_facts(store: AtomStore) -> AtomFacts:
         # A NaN or an infinity carries over into the sums; so does what is merely too large to be squared.
         if not (np.isfinite(norms[part]).all() or np.isfinite(values).all()):
             i, j = np.argwhere(~np.isfinite(values))[0]
-            raise ValueError(f"atoms has {values[i, j]} at row {start + i}, column {j} (argument 'atoms')")
+            raise BadAtomError(f"atoms has {values[i, j]} at row {{row}}, column {j} (argument 'atoms')", start + i)
         low, high = min(low, block_low), max(high, block_high)
     # Single precision is enough for weights.
     return AtomFacts(norms, sums / d, low, high, np.minimum(column_squares, 1e38).astype(np.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
@@ -50,7 +51,8 @@ class StoreReader:
         self._store.gather(rows, columns, out)
         if self._check_finite and not np.isfinite(out).all():
             i, j = np.argwhere(~np.isfinite(out))[0]
-            raise ValueError(f"atoms has {out[i, j]} at row {rows[i]}, column {columns[j]} (argument 'atoms')")
+            text = f"atoms has {out[i, j]} at row {{row}}, column {columns[j]} (argument 'atoms')"
+            raise BadAtomError(text, rows[i])
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rows' exact scores."""
@@ -68,5 +70,6 @@ class StoreReader:
         self._store.gather(np.array([row]), columns, values)
         bad = np.flatnonzero(~np.isfinite(values[0]))
         if bad.size:
-            raise ValueError(f"atoms has {values[0, bad[0]]} at row {row}, column {columns[bad[0]]} (argument 'atoms')")
-        raise ValueError(f"the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')")
+            value, column = values[0, bad[0]], columns[bad[0]]
+            raise BadAtomError(f"atoms has {value} at row {{row}}, column {column} (argument 'atoms')", row)
+        raise BadAtomError("the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')", row)

@@ -93,7 +93,7 @@ class Outcome:
     rounds: list[Round]
 
 
-class _Field:
+class Field:
     """The survivors and all that is kept for each of them, with the values sampled so far."""
 
     def __init__(self, contest: Contest, seen: NDArray[np.int64] | None = None) -> None:
@@ -121,13 +121,18 @@ class _Field:
             grown[:, : self.size] = self._values[:, : self.size]
             self._values = grown
         reader.read(self.rows, prefix, self.size, self._values[:, self.size : size])
-        n_fresh = int(np.count_nonzero(self._fresh[prefix.coordinates[self.size :]]))
+        n_fresh = self.count_fresh(prefix.coordinates[self.size :])
         self.n_multiplies += self.rows.size * n_fresh
         self.n_seen += n_fresh
         self.size = size
         return self._values[:, :size]
 
+    def count_fresh(self, coordinates: NDArray[np.int64]) -> int:
+        """How many multiplies these coordinates of one atom take."""
+        return int(np.count_nonzero(self._fresh[coordinates]))
+
     def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the others."""
         self.rows = self.rows[kept]
         self.row_scale = self.row_scale[kept]
         self.centers = self.centers[kept]
@@ -153,7 +158,7 @@ def race(
         Rounds already played elsewhere, how far they went in the sampler's order, and the coordinates they saw (each
         once), whose values may be read again but are not counted again.
     """
-    field = _Field(contest, seen)
+    field = Field(contest, seen)
     rounds: list[Round] = []
     number = n_rounds
     spent = sum(contest.delta * round_share(r) for r in range(1, n_rounds + 1))
@@ -168,8 +173,8 @@ def race(
         if reason is not None:
             break
         number += 1
-        view = _play(contest, field, reader, sampler.prefix(size), sampler.population, number)
-        leaders = _leaders(view.ranking_scores, contest.k)
+        view = play_round(contest, field, reader, sampler.prefix(size), sampler.population, number)
+        leaders = find_leaders(view.ranking_scores, contest.k)
         if size == sampler.population and not sampler.with_replacement:
             reason, radius = StopReason.EXHAUSTED, np.zeros(view.estimates.size)
             kept = np.ones(view.estimates.size, dtype=np.bool_)
@@ -179,7 +184,7 @@ def race(
             kept = ~bound.beaten(view, leaders, 0.0)
             if int(kept.sum()) <= contest.k:
                 reason = StopReason.SEPARATED
-            elif contest.epsilon > 0.0 and _all_others(bound.beaten(view, leaders, contest.epsilon), leaders):
+            elif contest.epsilon > 0.0 and all_others(bound.beaten(view, leaders, contest.epsilon), leaders):
                 reason = StopReason.EPSILON
         if contest.traced:
             rounds.append(_record(view, radius, leaders, field.rows, int(kept.sum())))
@@ -206,7 +211,7 @@ def race(
 
 
 def _next_step(
-    contest: Contest, field: _Field, reader: Reader, sampler: Sampler, schedule: Schedule, size: int
+    contest: Contest, field: Field, reader: Reader, sampler: Sampler, schedule: Schedule, size: int
 ) -> tuple[int, StopReason | None]:
     """Choose how many coordinates to reach next, or say why to stop sampling instead."""
     n_survivors = field.rows.size
@@ -227,7 +232,7 @@ def _next_step(
     return size, None
 
 
-def _finish_cost(field: _Field, reader: Reader, sampler: Sampler) -> int:
+def _finish_cost(field: Field, reader: Reader, sampler: Sampler) -> int:
     """Multiplies that one survivor's exact score adds: pairs seen in the rounds are not counted again."""
     return reader.exact_cost - (0 if sampler.with_replacement else field.n_seen)
 
@@ -240,8 +245,8 @@ def finish_exactly(outcome: Outcome, reader: Reader, positions: NDArray[np.int64
     outcome.n_multiplies += cost_each * positions.size
 
 
-def _play(
-    contest: Contest, field: _Field, reader: Reader, prefix: SamplePrefix, population: int, number: int
+def play_round(
+    contest: Contest, field: Field, reader: Reader, prefix: SamplePrefix, population: int, number: int
 ) -> RoundView:
     """Read one round's coordinates and make the statistics that bounds look at."""
     values = field.sample(reader, prefix)
@@ -273,12 +278,13 @@ def _play(
     )
 
 
-def _leaders(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def find_leaders(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """The k best by estimate, best first; of equals the earlier one."""
     return np.argsort(-scores, kind="stable")[:k]
 
 
-def _all_others(beaten: NDArray[np.bool_], leaders: NDArray[np.int64]) -> bool:
+def all_others(beaten: NDArray[np.bool_], leaders: NDArray[np.int64]) -> bool:
+    """Whether everybody but the leaders is beaten."""
     return int(beaten.sum()) == beaten.size - leaders.size
 
 
@@ -289,7 +295,7 @@ def _record(
     rows: NDArray[np.int64],
     n_survivors: int,
 ) -> Round:
-    best = _leaders(view.ranking_scores, N_TRACED)
+    best = find_leaders(view.ranking_scores, N_TRACED)
     scores = view.estimates[best]
     return Round(
         n_coordinates=view.size,
@@ -304,9 +310,9 @@ def _record(
 
 def measure(contest: Contest, reader: Reader, sampler: Sampler, bound: Bound, size: int) -> Outcome:
     """Estimate the candidates' scores from `size` coordinates (at most all), without dropping anybody."""
-    field = _Field(contest)
+    field = Field(contest)
     prefix = sampler.prefix(min(size, sampler.population))
-    view = _play(contest, field, reader, prefix, sampler.population, 1)
+    view = play_round(contest, field, reader, prefix, sampler.population, 1)
     exhausted = field.size == sampler.population and not sampler.with_replacement
     return Outcome(
         survivors=field.rows,

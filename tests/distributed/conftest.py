@@ -1,0 +1,56 @@
+"""The search over shards without a cluster: every task is run at once, where it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips._validate import Options, as_mask, as_queries
+from banditmips.distributed import _shard
+from banditmips.distributed._batch import BatchSearch
+
+
+class Shards:
+    """Fitted shards, cut from one matrix."""
+
+    def __init__(self, atoms: Any, cuts: Sequence[int], **settings: Any) -> None:
+        edges = np.unique([0, *cuts, atoms.shape[0]])
+        self.first_rows = edges
+        self.settings = {"layout": "cache", "max_extra_memory": None, "validate": True, "seed": 0, **settings}
+        self.shards: list[Any] = [
+            _shard.fit_shard(atoms[start:stop], None, int(start), self.settings)
+            for start, stop in zip(edges[:-1], edges[1:], strict=True)
+        ]
+        self.d = atoms.shape[1]
+        self.last: BatchSearch | None = None
+
+    def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
+        rows, single = as_queries(queries, self.d)
+        masks = as_mask(mask, int(self.first_rows[-1]), len(rows), single)
+        ranges = [shard.atom_set.known_range for shard in self.shards]
+        self.last = BatchSearch(
+            lambda function, *arguments: function(*arguments),
+            lambda results: results,
+            self.shards,
+            self.first_rows,
+            rows,
+            masks,
+            k,
+            Options(seed=self.settings["seed"], **options),
+            (min(low for low, _ in ranges), max(high for _, high in ranges)) if None not in ranges else None,
+            cached=self.settings["layout"] != "none",
+        )
+        self.last.run(lambda count: None)
+        results = [race.result(True) for race in self.last.races]
+        return results[0] if single else bm.SearchResult.stack(results)
+
+
+@pytest.fixture
+def make_shards(monkeypatch: pytest.MonkeyPatch) -> type[Shards]:
+    """``make_shards(atoms, cuts).search(queries, k, ...)``."""
+    monkeypatch.setattr(_shard, "_here", lambda: "here")
+    return Shards
