@@ -19,7 +19,7 @@ from banditmips._files import CorruptFileError
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.prefetching import Prefetcher
 
-__all__ = ["ChunkReadError", "ChunkReader", "read_patiently"]
+__all__ = ["ChunkReadError", "ChunkReader", "ContentError", "read_patiently"]
 
 _FIRST_PAUSE = 0.05
 """Seconds before the second try; each later pause is twice the one before."""
@@ -34,6 +34,10 @@ _PERMANENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, Permissi
 
 class ChunkReadError(OSError):
     """A chunk could not be read, however often it was tried."""
+
+
+class ContentError(ValueError):
+    """What a chunk holds cannot be atoms: there is no value at some place, or rows differ in length."""
 
 
 def _may_pass(error: Exception) -> bool:
@@ -58,7 +62,7 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
 
 def _named(error: Exception, source: str, where: str, attempt: int) -> Exception:
     """Make the error that names the chunk from the one that fetching it raised."""
-    if isinstance(error, (CorruptFileError, MemoryError)):
+    if isinstance(error, (CorruptFileError, ContentError, MemoryError)):
         return error
     if isinstance(error, (FileNotFoundError, KeyError)):
         return CorruptFileError(source, where, "the chunk is missing")
@@ -77,8 +81,9 @@ class ChunkReader:
     ----------
     fetch : callable
         ``fetch(chunk)`` reads and decodes one chunk. A transient failure is an `OSError` or an error of a remote
-        file system, and is tried again; `FileNotFoundError` and `KeyError` say that the chunk is missing; any other
-        error says that its contents are damaged. Neither of these is tried again.
+        file system, and is tried again; `FileNotFoundError` and `KeyError` say that the chunk is missing;
+        `CorruptFileError` and `ContentError` go through as they are; any other error says that the chunk is damaged.
+        None of these is tried again.
     n_chunks : int
         They are numbered from 0.
     describe : callable
