@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._query import AtomSet, Query, candidates_of, check_range, lane_for
 from banditmips._result import SearchResult
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
+from banditmips.atoms.metering import metered
 
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressAnswer
@@ -143,7 +145,20 @@ def search(
         trace,
         progress,
     )
-    return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    if isinstance(atoms, np.ndarray):
+        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    with metered() as opening:
+        store = as_store(atoms)
+    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+
+
+def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
+    """Count bytes that were read for all queries together with those of the first."""
+    if n_bytes == 0 or result.indices.shape[0] == 0:
+        return result
+    if result.indices.ndim == 1:
+        return replace(result, bytes_read=result.bytes_read + n_bytes)
+    return replace(result, bytes_read=result.bytes_read + n_bytes * (np.arange(len(result.indices)) == 0))
 
 
 def _options(*values: Any) -> Options:
@@ -187,7 +202,9 @@ def run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_range(atom_set.known_range, options)
     if options.objective == "cosine" and atom_set.facts is None:
-        atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
+        with metered() as norms:
+            known = replace(atom_set, facts=collect_facts(atom_set.store), unchecked=False, lanes={})
+        return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
     lane = lane_for(atom_set, options, k)
 
     def answer(i: int) -> SearchResult:
@@ -215,7 +232,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     lane = lane_for(atom_set, options, check_k(k))
     if lane is None:
-        return f"way: round by round in Python ({_why_general(atom_set, options)})"
+        general = f"in Python, because of {_why_general(atom_set, options)}"
+        return f"{Query(atom_set, rows[0], k, options, None, '').explain()}\n{general}"
     return "\n".join(lane.explain(_as_float(rows[0])))
 
 
@@ -291,6 +309,7 @@ def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
         n_survivors=counts,
         stop_reason=(),
         delta_spent=np.empty(0),
+        bytes_read=counts,
         checked=checked,
         trace=() if traced else None,
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from banditmips._validate import Options
 from banditmips.distributed._exchange import QueryRace
 from banditmips.distributed._messages import Batch, Work
+from banditmips.distributed._plan import AtHand, plan_rounds
 from banditmips.distributed._shard import as_is, guest_values, join_guests, reports_of, serve, work_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class BatchSearch:
         k: int,
         options: Options,
         known_range: tuple[float, float] | None,
-        cached: bool,
+        at_hand: AtHand,
     ) -> None:
         self._submit, self._gather = submit, gather
         self._shards, self._first_rows = shards, first_rows
@@ -63,14 +64,12 @@ class BatchSearch:
         if masks is not None:
             counts = [np.add.reduceat(~mask, first_rows[:-1], dtype=np.int64) for mask in masks]
         n_candidates = np.array([each.sum() for each in counts], dtype=np.int64)
-        is_product = options.objective in ("inner_product", "cosine")
-        populations = np.count_nonzero(queries, axis=1) if is_product else np.full(len(queries), queries.shape[1])
         self.races = [
-            QueryRace(k, options, first_rows[:-1], each.tolist(), int(population))
-            for each, population in zip(counts, populations, strict=True)
+            QueryRace(k, options, first_rows[:-1], each.tolist(), plan_rounds(query, options, at_hand))
+            for each, query in zip(counts, queries, strict=True)
         ]
         # As a task of its own, so that it is sent once, and can be had again if the worker that has it dies.
-        self._batch = submit(as_is, Batch(queries, n_candidates, known_range, cached))
+        self._batch = submit(as_is, Batch(queries, n_candidates, known_range, at_hand))
         self.works: list[Work] = []
         self.n_exchanges = 0
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
 from banditmips.distributed._messages import Duel, Exact, Order, Play, Report
+from banditmips.distributed._plan import Rounds
 from banditmips.race.bounds import round_share
-from banditmips.race.parts import round_sizes
 
 __all__ = ["QueryRace"]
 
@@ -49,8 +49,8 @@ class QueryRace:
         Global index of each shard's first atom, ascending.
     counts
         Candidates on each shard.
-    population
-        Coordinates that can contribute.
+    rounds
+        How the query is sampled.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class QueryRace:
     """
 
     def __init__(
-        self, k: int, options: Options, first_rows: NDArray[np.int64], counts: Sequence[int], population: int
+        self, k: int, options: Options, first_rows: NDArray[np.int64], counts: Sequence[int], rounds: Rounds
     ) -> None:
         self._k = k
         self._options = options
         self._first_rows = first_rows
-        self._population = population
-        self._sizes = round_sizes(population)
+        self._population = rounds.population
+        self._sizes = rounds.sizes
         self._n_candidates = self._n_survivors = sum(counts)
         self._reports: dict[int, Report] = {}
         self._leaders = self._winners = _NOTHING
@@ -84,10 +84,10 @@ class QueryRace:
         self.n_multiplies = 0
         self.bytes_read = 0
         shards = [shard for shard, count in enumerate(counts) if count]
-        if not shards or not self._sizes:  # nothing to choose from, or a zero query: every score is 0
+        if not shards or not rounds.population:  # nothing to choose from, or a zero query: every score is 0
             self._reason = StopReason.EXHAUSTED
             self.orders = {shard: Exact() for shard in shards}
-        elif options.delta == 0.0 or (self._n_candidates <= k and options.rescore):
+        elif options.delta == 0.0 or not self._sizes or (self._n_candidates <= k and options.rescore):
             self._reason = StopReason.FINISHED_EXACTLY
             self.orders = {shard: Exact() for shard in shards}
         else:
@@ -141,7 +141,11 @@ class QueryRace:
         ):
             self._reason = StopReason.FINISHED_EXACTLY
             if self._dueling:
-                self.orders = {shard: Exact(rows, size) for shard, rows in self._by_shard(known).items()}
+                seen = dict(zip(known.tolist(), self._merged("seen").tolist(), strict=True))
+                self.orders = {
+                    shard: Exact(rows, sum(seen[row] for row in rows.tolist()))
+                    for shard, rows in self._by_shard(known).items()
+                }
             else:
                 self.orders = {shard: Exact() for shard, report in self._reports.items() if report.n_survivors}
             return
@@ -207,6 +211,7 @@ class QueryRace:
             upper=scores + radius,
             exact=exact,
             n_multiplies=self.n_multiplies,
+            bytes_read=self.bytes_read,
             n_rounds=self._n_rounds,
             n_survivors=self._n_survivors,
             stop_reason=self._reason,

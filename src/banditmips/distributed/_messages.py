@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.distributed._plan import AtHand
+
 __all__ = ["Batch", "Duel", "Exact", "Guests", "Order", "Play", "Report", "Work"]
 
 
@@ -23,14 +25,14 @@ class Batch:
         Atoms that take part, over all shards: delta is split over them.
     known_range : (low, high), or None
         Smallest and largest entry of all atoms, if `fit` looked.
-    cached : bool
-        Whether shards keep a warm cache, which decides what ``sampling="auto"`` means.
+    at_hand : AtHand
+        What all shards have at hand, so that they sample the same.
     """
 
     queries: NDArray[Any]
     n_candidates: NDArray[np.int64]
     known_range: tuple[float, float] | None
-    cached: bool
+    at_hand: AtHand
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Duel:
 class Exact:
     """Compute exact scores: of the shard's survivors, or of the given (global) rows.
 
-    What a race has seen is not counted again: the survivors' rounds, or `n_seen` coordinates of the given rows.
+    What the survivors' rounds have seen is not counted again, nor are `n_seen` multiplies of the given rows.
     """
 
     rows: NDArray[np.int64] | None = None
@@ -111,17 +113,18 @@ class Report:
 
     Attributes
     ----------
-    rows, scores, radius, exact
-        Global indices of the best atoms, their scores, radii and whether the scores are exact.
+    rows, scores, radius, seen, exact
+        Global indices of the best atoms, their scores, radii, multiplies so far, and whether the scores are exact.
     within_epsilon
         Whether no survivor here can beat one of the leaders by more than epsilon.
     full
-        Whether the next round would need more memory than is allowed, so that the survivors should be finished.
+        Whether the survivors should rather be finished: another round would take too much memory, or too long.
     """
 
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]
     radius: NDArray[np.float64]
+    seen: NDArray[np.int64]
     exact: NDArray[np.bool_]
     n_survivors: int
     n_rounds: int

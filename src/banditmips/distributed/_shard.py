@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._courses import coordinate_course
 from banditmips._index import BanditMIPS
 from banditmips._query import AtomSet, Query
 from banditmips._validate import Options
@@ -19,12 +20,14 @@ from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.facts import collect_facts
 from banditmips.atoms.metering import metered
+from banditmips.atoms.sparse import SparseReader
 from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report, Work
+from banditmips.distributed._plan import plan_rounds
 from banditmips.distributed._sources import open_rows
 from banditmips.race.elimination import Contest, Reader
-from banditmips.race.parts import Standing, play_rounds, round_sizes
-from banditmips.race.sampling import SamplePrefix
-from banditmips.race.setup import make_bound, resolve_sampling
+from banditmips.race.parts import Standing, play_rounds
+from banditmips.race.sampling import SamplePrefix, UniformSampler
+from banditmips.race.setup import make_bound
 
 __all__ = [
     "Served",
@@ -98,28 +101,41 @@ def _naming_global_rows(first_row: int) -> Iterator[None]:
 class _GuestReader:
     """A shard's reader that also knows the values of guests: the rows from `n_own` on."""
 
-    def __init__(self, reader: Reader, n_own: int, values: NDArray[Any]) -> None:
+    def __init__(self, reader: Reader, n_own: int, values: NDArray[Any], unit_costs: NDArray[np.int64]) -> None:
         self._reader = reader
         self._n_own = n_own
         self._values = values
+        self._unit_costs = unit_costs
         self.exact_cost = reader.exact_cost
         self.exact = reader.exact
+        self.scatters = reader.scatters
 
-    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
         """Read what lives here from the shard, and what does not from what was sent."""
         own = int(np.searchsorted(rows, self._n_own))
-        if own:
-            self._reader.read(rows[:own], sample, start, out[:own])
         out[own:] = self._values[rows[own:] - self._n_own, start : sample.coordinates.size]
+        if isinstance(self._reader, SparseReader):
+            # Of sparse atoms only what is stored counts.
+            counted = (out[own:] != 0.0) @ self._unit_costs[sample.coordinates[start:]]
+            here = self._reader.read(rows[:own], sample, start, out[:own]) if own else np.empty(0, dtype=np.int64)
+            return np.append(here, counted)
+        return self._reader.read(rows[:own], sample, start, out[:own]) if own else None
 
 
 @dataclass(frozen=True)
 class _Pause:
-    """What a shard remembers of a query between two exchanges: its survivors, and how far they have come."""
+    """What a shard remembers of a query between two exchanges: its survivors, what they took, how far they have come."""
 
     rows: NDArray[np.int32]
+    seen: NDArray[np.int32]
     n_rounds: int
-    size: int
+
+    @classmethod
+    def of(cls, standing: Standing) -> _Pause:
+        """What is needed to go on from a standing."""
+        return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
 
 
 class _ShardQuery(Query):
@@ -135,25 +151,28 @@ class _ShardQuery(Query):
         excluded: NDArray[np.bool_] | None = None,
     ) -> None:
         query = batch.queries[number]
-        is_product = options.objective in ("inner_product", "cosine")
-        with np.errstate(over="ignore"):
-            on_support = np.asarray(query[query != 0] if is_product else query, dtype=np.float64)
-        if on_support.size:
-            # Every shard has to sample the same coordinates, whatever it could afford to cache.
-            options = replace(options, sampling=resolve_sampling(options, on_support, batch.cached))
+        rounds = plan_rounds(query, options, batch.at_hand)
+        # Every shard has to sample the same coordinates, whatever it could afford to cache.
+        options = replace(options, sampling=rounds.sampling)
         super().__init__(shard.atom_set, query, k, options, excluded, "")
         self._shard = shard
         self._batch = batch
         self._n_candidates = int(batch.n_candidates[number])
-        self._sizes = round_sizes(self._sampler.population)
+        self._sizes = rounds.sizes
+        self._course = coordinate_course(self._situation)
+        if rounds.whole:
+            sampler = UniformSampler(self._query.size, options.seed, None)
+            reader = self._situation.reader(cached=True)
+            self._course = replace(self._course, sampler=sampler, reader=reader, share=1.0)
 
     def start(self) -> _Pause:
         """Where the race stands before round one."""
-        return _Pause(self._candidates.astype(np.int32), 0, 0)
+        rows = self._candidates.astype(np.int32)
+        return _Pause(rows, np.zeros_like(rows), 0)
 
     def play(self, pause: _Pause, order: Play, guests: Guests | None) -> Standing:
         """Let the survivors play some rounds."""
-        reader, n_own = self._reader(), self._shard.n_atoms
+        reader, n_own = self._course.reader, self._shard.n_atoms
         contest = self._contest_of(pause.rows.astype(np.int64))
         local = order.leaders - self._shard.first_row
         announced = local[(local >= 0) & (local < n_own)]
@@ -163,7 +182,7 @@ class _ShardQuery(Query):
             n_guests = guests.rows.size
             rows_of_guests = n_own + np.arange(n_guests)
             announced = np.append(announced, rows_of_guests)
-            reader = _GuestReader(reader, n_own, guests.values)
+            reader = _GuestReader(reader, n_own, guests.values, contest.unit_costs)
             contest = replace(
                 contest,
                 candidates=np.append(contest.candidates, rows_of_guests),
@@ -176,14 +195,14 @@ class _ShardQuery(Query):
     def duel(self, order: Duel, guests: Guests) -> Standing:
         """Let all survivors of all shards play some rounds."""
         contest = replace(
-            self._contest(),
+            self._contest_of(np.empty(0, dtype=np.int64)),
             candidates=np.arange(guests.rows.size),
             row_scale=guests.row_scale,
             centers=guests.centers,
             needed_scatter=guests.needed_scatter,
         )
         announced = np.flatnonzero(np.isin(guests.rows, order.leaders))
-        reader = _GuestReader(self._reader(), 0, guests.values)
+        reader = _GuestReader(self._course.reader, 0, guests.values, contest.unit_costs)
         standing = self._play_rounds(contest, reader, order.last_round, order.n_played, 0, announced)
         return replace(standing, rows=guests.rows[standing.rows] - self._shard.first_row)
 
@@ -196,9 +215,10 @@ class _ShardQuery(Query):
         n_guests: int,
         announced: NDArray[np.int64],
     ) -> Standing:
+        sampler = self._course.sampler
         bound = make_bound(
             self._options,
-            self._sampler,
+            sampler,
             self._query[self._support],
             self._batch.known_range,
             self._options.delta,
@@ -208,31 +228,30 @@ class _ShardQuery(Query):
         sizes = self._sizes[:last_round]
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
-            return play_rounds(contest, reader, self._sampler, bound, sizes, n_played, n_guests, announced)
+            return play_rounds(
+                contest, reader, sampler, bound, self._course.schedule, sizes, n_played, n_guests, announced
+            )
 
     def _contest_of(self, rows: NDArray[np.int64]) -> Contest:
-        contest = self._contest()
+        contest = self._course.contest(self._contest())
         return contest.part(np.searchsorted(contest.candidates, rows), contest.delta)
 
     def finish(self, pause: _Pause, order: Exact) -> Standing:
         """Compute exact scores."""
-        reader = self._reader()
         if order.rows is None:
-            rows, n_seen = pause.rows.astype(np.int64), pause.size
+            rows, n_seen = pause.rows.astype(np.int64), int(pause.seen.sum())
         else:
             rows, n_seen = order.rows - self._shard.first_row, order.n_seen
-        cost = reader.exact_cost
-        if n_seen and not self._options.replacement:
-            seen = self._sampler.prefix(n_seen).coordinates
-            is_product = self._options.objective in ("inner_product", "cosine")
-            cost -= int(np.count_nonzero(self._query[seen])) if is_product else seen.size
-        return replace(
-            Standing.at_start(rows),
-            scores=reader.exact(rows),
+        return Standing(
+            rows=rows,
+            scores=self._exact_reader.exact(rows),
             radius=np.zeros(rows.size),
+            seen=np.zeros(rows.size, dtype=np.int64),
             n_rounds=pause.n_rounds,
             exact=True,
-            n_multiplies=cost * rows.size,
+            within_epsilon=False,
+            full=False,
+            n_multiplies=self._exact_reader.exact_cost(rows) - n_seen,
         )
 
     def report(self, standing: Standing, order: Order) -> Report:
@@ -250,6 +269,7 @@ class _ShardQuery(Query):
             rows=rows[told],
             scores=standing.scores[best][told],
             radius=standing.radius[best][told],
+            seen=standing.seen[best][told],
             exact=np.full(int(told.sum()), standing.exact),
             n_survivors=standing.rows.size,
             n_rounds=standing.n_rounds,
@@ -260,10 +280,10 @@ class _ShardQuery(Query):
     def guests(self, rows: NDArray[np.int64], last_round: int) -> Guests:
         """Read what other shards need of these (global) rows in the rounds up to `last_round`."""
         local = rows - self._shard.first_row
-        prefix = self._sampler.prefix(self._sizes[last_round - 1])
+        prefix = self._course.sampler.prefix(self._sizes[last_round - 1])
         dtype = self._shard.atom_set.store.dtype.newbyteorder("=")
         values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
-        self._reader().read(local, prefix, 0, values)
+        self._course.reader.read(local, prefix, 0, values)
         contest = self._contest_of(local)
         return Guests(rows, values, contest.row_scale, contest.centers, contest.needed_scatter)
 
@@ -278,7 +298,7 @@ class Served:
 
     def __sizeof__(self) -> int:
         """Let Dask know what it would move."""
-        return sum(pause.rows.nbytes for pause in self.pauses.values())
+        return sum(pause.rows.nbytes + pause.seen.nbytes for pause in self.pauses.values())
 
 
 def serve(
@@ -319,7 +339,7 @@ def serve(
                 standing = query.duel(order, guests[number])
             elif isinstance(order, Play):
                 standing = query.play(pause, order, guests.get(number))
-                pauses[number] = _Pause(standing.rows.astype(np.int32), standing.n_rounds, standing.size)
+                pauses[number] = _Pause.of(standing)
             else:
                 standing = query.finish(pause, order)
         reports[number] = query.report(standing, order)

@@ -17,7 +17,7 @@ from banditmips.race.elimination import Contest, Field, Reader, all_others, find
 from banditmips.race.planner import Schedule
 from banditmips.race.sampling import Sampler
 
-__all__ = ["Standing", "play_rounds", "round_sizes"]
+__all__ = ["Standing", "play_rounds"]
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,10 @@ class Standing:
     ----------
     rows, scores, radius
         The survivors of this place, with their estimates and the radii of their intervals.
-    n_rounds, size
-        Rounds played here, and the coordinates that they reached.
+    seen
+        Multiplies that each of them has taken, which an exact finish need not count again.
+    n_rounds
+        Rounds played here.
     exact
         Whether the scores are exact.
     within_epsilon
@@ -43,28 +45,12 @@ class Standing:
     rows: NDArray[np.int64]
     scores: NDArray[np.float64]
     radius: NDArray[np.float64]
+    seen: NDArray[np.int64]
     n_rounds: int
-    size: int
     exact: bool
     within_epsilon: bool
     full: bool
     n_multiplies: int
-
-    @classmethod
-    def at_start(cls, rows: NDArray[np.int64]) -> Standing:
-        """Nothing has been sampled yet."""
-        return cls(rows, np.zeros(rows.size), np.full(rows.size, np.inf), 0, 0, False, False, False, 0)
-
-
-def round_sizes(population: int) -> tuple[int, ...]:
-    """How many coordinates round 1, 2, ... reaches, for all rounds before an exact finish is cheaper."""
-    schedule, sizes, size = Schedule(), [], 0
-    while size < population:
-        size = schedule.next_size(size, population)
-        if schedule.should_finish(0, size, population):
-            break
-        sizes.append(size)
-    return tuple(sizes)
 
 
 def play_rounds(
@@ -72,6 +58,7 @@ def play_rounds(
     reader: Reader,
     sampler: Sampler,
     bound: Bound,
+    schedule: Schedule,
     sizes: Sequence[int],
     n_played: int,
     n_guests: int,
@@ -84,6 +71,8 @@ def play_rounds(
 
     Parameters
     ----------
+    schedule
+        Says how many values may be held at a time.
     sizes
         Coordinates that round 1, 2, ... reaches, up to the last one to play.
     n_played
@@ -97,14 +86,17 @@ def play_rounds(
     field = Field(contest)
     own_rows = contest.candidates[: contest.candidates.size - n_guests]
     estimates, radius = np.zeros(field.rows.size), np.full(field.rows.size, np.inf)
-    n_rounds, exact, within_epsilon, full = n_played, False, False, False
+    n_rounds, repeated = n_played, 0
+    exact = within_epsilon = full = False
     for number in range(max(n_played, 1), len(sizes) + 1):
         size = sizes[number - 1]
-        full = Schedule().exceeds_buffer(field.rows.size, size)
+        full = schedule.exceeds_buffer(field.rows.size, size)
         if full:
             break
         n_rounds = number
         view = play_round(contest, field, reader, sampler.prefix(size), sampler.population, number)
+        if number == n_played:
+            repeated = int(field.seen[: own_rows.size].sum())
         exact = size == sampler.population and not sampler.with_replacement
         if exact:
             estimates, radius = view.estimates, np.zeros(view.estimates.size)
@@ -119,15 +111,14 @@ def play_rounds(
         if within_epsilon or field.rows.size <= contest.k:
             break
     own = np.isin(field.rows, own_rows)
-    before = field.count_fresh(sampler.prefix(sizes[n_played - 1]).coordinates) if n_played and field.size else 0
     return Standing(
         rows=field.rows[own],
         scores=estimates[own],
         radius=radius[own],
+        seen=np.zeros_like(field.seen[own]) if sampler.with_replacement else field.seen[own],
         n_rounds=n_rounds,
-        size=field.size,
         exact=exact,
         within_epsilon=within_epsilon,
         full=full,
-        n_multiplies=field.n_multiplies - own_rows.size * before,
+        n_multiplies=field.n_multiplies - repeated,
     )
