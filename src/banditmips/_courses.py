@@ -20,7 +20,7 @@ from banditmips.atoms.reading import StoreReader
 from banditmips.atoms.sparse import SparseReader, SparseStore
 from banditmips.race import kernels
 from banditmips.race.elimination import Contest, Reader
-from banditmips.race.lines import LimitedSchedule, LineSchedule, QueryLines, too_few_lines
+from banditmips.race.lines import FIRST_LINES, MOST_LINES, LimitedSchedule, LineSchedule, QueryLines
 from banditmips.race.planner import Schedule
 from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
 from banditmips.race.setup import make_sampler
@@ -116,7 +116,7 @@ class Situation:
         is_product = self.objective == kernels.PRODUCT
         return not is_product or (self.support.size > 0 and unevenness(self.query) <= EVEN_ENOUGH_FOR_CACHE)
 
-    def why_exactly(self) -> str | None:
+    def why_exactly(self, k: int) -> str | None:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
         if isinstance(store, SparseStore) and self.options.rescore:
@@ -126,10 +126,20 @@ class Situation:
             if store.n_stored <= n_sampled:
                 return f"{store.n_stored:,} entries are stored, no more than the {n_sampled:,} values of a first sample"
             return None
-        lined = self.lined
-        if lined is not None and not self.takes_cache() and too_few_lines(lined.n_lines):
-            return f"atoms come in {lined.n_lines} lines of {lined.line_width:,} coordinates, too few to sample from"
+        if not isinstance(store, PartStore) or self.takes_cache():
+            return None
+        sampled = _share_of_first_round(store, store.n_lines)
+        if sampled > MOST_LINES:
+            return f"atoms come in {store.n_lines} lines of {store.line_width:,} coordinates, too few to sample from"
+        returned = store.share_of_rows(k) if self.options.rescore else 0.0
+        if sampled + returned >= 1.0:
+            return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
         return None
+
+
+def _share_of_first_round(store: PartStore, n_lines: int) -> float:
+    """Part of all bytes that a race on these many lines reads at least."""
+    return FIRST_LINES * store.line_cost / max(n_lines, 1)
 
 
 def coordinate_course(situation: Situation) -> Course:
@@ -186,7 +196,7 @@ def _line_course(
     options, facts = situation.options, situation.atoms.facts
     squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
     lines = QueryLines(situation.query, store.line_width, situation.objective, squares)
-    if too_few_lines(lines.lines.size):
+    if _share_of_first_round(store, lines.lines.size) > MOST_LINES:
         return None
     if options.sampling == "auto" and unevenness(lines.weights[lines.lines]) <= _EVEN_LINES:
         options = replace(options, sampling="uniform")
@@ -201,11 +211,12 @@ def _line_course(
         None if facts is None else facts.means,
         situation.check_finite,
     )
+    schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost)
     text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
-    return Course(text, reader, sampler, LineSchedule(n_candidates=n_candidates), lines.share, seen, lines)
+    return Course(text, reader, sampler, schedule, lines.share, seen, lines)
 
 
 def worth_going_on(course: Course, n_survivors: int, k: int, rescore: bool) -> bool:
     """Whether to race the survivors on this course, rather than to read all of them."""
     # A few atoms more than those that are read anyway are not worth many short reads.
-    return not rescore or (n_survivors > 4 * k and course.sampler.population >= 4 * course.schedule.first)
+    return not rescore or n_survivors > 4 * k

@@ -191,7 +191,7 @@ class Query:
             return "delta is 0"
         if self._candidates.size <= self._k and self._options.rescore:
             return "no more than k are there"
-        return self._situation.why_exactly()
+        return self._situation.why_exactly(self._k)
 
     def explain(self) -> str:
         """Say in words how the query would be answered."""

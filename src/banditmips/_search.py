@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._query import AtomSet, Query, candidates_of, check_range, lane_for
 from banditmips._result import SearchResult
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
-from banditmips.atoms.metering import metered
 
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressAnswer
@@ -58,8 +57,9 @@ def search(
     Parameters
     ----------
     atoms : array of shape (n, d)
-        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, anything
-        array-like or with DLPack, or an `AtomStore`. Never copied whole, never changed.
+        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, a PyTorch tensor on
+        the CPU, anything array-like or with DLPack, an `AtomStore` of your own. Or atoms on disk: a path or URL (see
+        `open_atoms`), an HDF5 dataset, a Zarr array, an Arrow table or column. Never copied whole, never changed.
     queries : array of shape (d,) or (m, d)
         One query, or a batch.
     k : int
@@ -147,6 +147,8 @@ def search(
     )
     if isinstance(atoms, np.ndarray):
         return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    from banditmips.atoms.metering import metered
+
     with metered() as opening:
         store = as_store(atoms)
     return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
@@ -185,6 +187,7 @@ def run_queries(
 ) -> SearchResult:
     """Answer one query or a batch."""
     from banditmips.atoms.facts import collect_facts
+    from banditmips.atoms.metering import metered
     from banditmips.race.express import ExpressAnswer
 
     k = check_k(k)

@@ -103,6 +103,10 @@ class GridStore(PartStore):
         """Return the columns of the chunks that these columns are in."""
         return [self.line(number) for number in np.unique(columns // self.line_width).tolist()]
 
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return the part of the chunks that so many rows can be in."""
+        return min(1.0, n_rows / (self._grid.row_edges.size - 1))
+
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         row_edges = self._grid.row_edges

@@ -59,6 +59,8 @@ class PartStore(ABC):
     dtype : dtype of the entries
     line_width : int
         Coordinates that come with one: 1 where single coordinates can be read.
+    line_cost : float
+        Bytes read for a line of one row, over those that it takes.
     by_column : bool
         Whether the entries of a coordinate lie together, rather than those of an atom.
     """
@@ -66,6 +68,7 @@ class PartStore(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     line_width: int
+    line_cost = 1.0
     by_column = False
 
     @abstractmethod
@@ -75,6 +78,10 @@ class PartStore(ABC):
     @abstractmethod
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return the spans that are best read for the sake of these columns (ascending)."""
+
+    @abstractmethod
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return what part of everything has to be read for so many rows that lie anywhere."""
 
     @property
     def n_lines(self) -> int:

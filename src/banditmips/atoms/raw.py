@@ -81,6 +81,8 @@ class RawStore(PartStore):
         self._length = n if fortran else d
         self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
         self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
+        # A line as long as a page lies in two of them, unless all rows begin where a page does.
+        self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
         self._prefetcher = Prefetcher(_N_THREADS)
         self._open()
         end = offset + n * d * dtype.itemsize
@@ -127,6 +129,17 @@ class RawStore(PartStore):
         gap = PAGE // self.dtype.itemsize if not self.by_column else 1
         return _runs(columns, gap)
 
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return the part of the pages that is read for so many rows."""
+        n = self.shape[0]
+        if not self.by_column:
+            return min(1.0, n_rows / n)
+        return min(1.0, n_rows * PAGE / (n * self.dtype.itemsize)) if self._few(n_rows) else 1.0
+
+    def _few(self, n_rows: int) -> bool:
+        """Whether rows of a file in Fortran order are read one by one, rather than with all between them."""
+        return n_rows * _SEEK < self._length * self.dtype.itemsize
+
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         tasks = self._fortran_tasks(rows, spans) if self.by_column else self._c_tasks(rows, spans)
@@ -150,8 +163,7 @@ class RawStore(PartStore):
                 yield _Task(rows[some], [(start, stop) for _, start, stop in batch], parts)
 
     def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
-        few = rows.size * _SEEK < self._length * self.dtype.itemsize
-        runs = _runs(rows, PAGE // self.dtype.itemsize) if few else [(int(rows[0]), int(rows[-1]) + 1)]
+        runs = _runs(rows, PAGE // self.dtype.itemsize) if self._few(rows.size) else [(int(rows[0]), int(rows[-1]) + 1)]
         batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
         for number, (start, stop) in enumerate(spans):

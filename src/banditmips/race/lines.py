@@ -20,34 +20,38 @@ from banditmips.race import kernels
 from banditmips.race.elimination import Contest
 from banditmips.race.planner import Schedule
 
-__all__ = ["LimitedSchedule", "LineSchedule", "QueryLines", "too_few_lines"]
+__all__ = ["FIRST_LINES", "MOST_LINES", "LimitedSchedule", "LineSchedule", "QueryLines"]
 
-_FIRST, _GROWTH = 32, 1.5
+FIRST_LINES, _GROWTH = 32, 1.5
 """Lines in the first round: their terms are few, and sums of many alike coordinates may have heavy tails. Rounds grow
 faster than those of coordinates, because each waits for the disk."""
-_MOST, _WITHOUT_SUCCESS = 0.5, 0.25
-"""Part of the lines that is sampled at most, and part after which half of the atoms must be gone: reading all the
-survivors is one long read, sampling is many short ones."""
-
-
-def too_few_lines(n_lines: int) -> bool:
-    """Whether reading everything is better than sampling lines at all."""
-    return n_lines * _MOST < _FIRST
+MOST_LINES, _WITHOUT_SUCCESS = 0.5, 0.25
+"""Part of all bytes that sampling lines reads at most, and part after which half of the atoms must be gone: reading all
+the survivors is one long read, sampling is many short ones."""
 
 
 @dataclass(frozen=True)
 class LineSchedule(Schedule):
-    """Rounds of lines."""
+    """Rounds of lines.
 
-    first: int = _FIRST
+    Attributes
+    ----------
+    n_candidates
+        Atoms at the beginning.
+    line_cost
+        Bytes read for a line over those that it takes.
+    """
+
+    first: int = FIRST_LINES
     growth: float = _GROWTH
     n_candidates: int = 0
+    line_cost: float = 1.0
 
     def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
         """Whether to compute the survivors exactly rather than to sample up to `size` lines."""
         hopeless = size > self.first and 2 * n_survivors > self.n_candidates
-        most = _WITHOUT_SUCCESS if hopeless else _MOST
-        return size > most * population or self.exceeds_buffer(n_survivors, size)
+        most = _WITHOUT_SUCCESS if hopeless else MOST_LINES
+        return size * self.line_cost > most * population or self.exceeds_buffer(n_survivors, size)
 
 
 @dataclass(frozen=True)
