@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
     from banditmips.atoms.parts import PartStore
 
-__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "kind_of", "open_atoms", "store_of_foreign"]
+__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "kind_of", "open_atoms", "open_rows", "store_of_foreign"]
 
 DEFAULT_MEMORY_LIMIT = 1 << 28
 """Bytes of atoms that a store may hold: 256 MB."""
@@ -116,6 +116,19 @@ def open_atoms(
         with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
             pass
     return whole_if_small(_open_in_place(kind, path, dataset, memory_limit, missing_chunks), memory_limit)
+
+
+def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
+    """Open a range of the rows of a file, as `open_atoms` does: a small one is read at once."""
+    from banditmips._tables import read_matrix
+    from banditmips._validate import as_store
+    from banditmips.atoms.rows import RowRange
+
+    kind = kind_of(path)
+    if kind in _READ_WHOLE:
+        return as_store(read_matrix(path, None, header=None)[slice(*rows)])
+    whole = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
+    return whole_if_small(RowRange(whole, *rows), DEFAULT_MEMORY_LIMIT)
 
 
 def _check_options(memory_limit: object, missing_chunks: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import banditmips as bm
 from banditmips._validate import Options, as_mask, as_queries
 from banditmips.distributed import _shard
 from banditmips.distributed._batch import BatchSearch
+from banditmips.distributed._plan import AtHand
 
 
 class Shards:
@@ -20,12 +22,13 @@ class Shards:
     def __init__(self, atoms: Any, cuts: Sequence[int], **settings: Any) -> None:
         edges = np.unique([0, *cuts, atoms.shape[0]])
         self.first_rows = edges
-        self.settings = {"layout": "cache", "max_extra_memory": None, "validate": True, "seed": 0, **settings}
+        self.settings = {"layout": "auto", "max_extra_memory": None, "validate": True, "seed": 0, **settings}
         self.shards: list[Any] = [
-            _shard.fit_shard(atoms[start:stop], None, int(start), self.settings)
-            for start, stop in zip(edges[:-1], edges[1:], strict=True)
+            _shard.fit_shard(atoms[start:stop], None, int(start), self.settings) for start, stop in pairwise(edges)
         ]
         self.d = atoms.shape[1]
+        n_cached = max(_shard.summarise(shard).n_cached for shard in self.shards)
+        self.at_hand = AtHand(cached=n_cached > 0, n_shared=None)
         self.last: BatchSearch | None = None
 
     def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
@@ -42,7 +45,7 @@ class Shards:
             k,
             Options(seed=self.settings["seed"], **options),
             (min(low for low, _ in ranges), max(high for _, high in ranges)) if None not in ranges else None,
-            cached=self.settings["layout"] != "none",
+            self.at_hand,
         )
         self.last.run(lambda count: None)
         results = [race.result(True) for race in self.last.races]

@@ -17,8 +17,8 @@
               shards  <--- guests ------>  _shard.py   rounds on each shard's own atoms (race/parts.py),
                       (leaders' values)                with the leaders of other shards as guests
 
-What goes to and fro is in ``_messages.py``: none of it grows with n or d. Dask alone decides what runs where. Everything
-that runs on a worker is a pure function of its inputs, so what a killed worker held is computed again from them.
+What goes to and fro is in ``_messages.py``: none of it grows with n or d. Dask alone decides what runs where.
+Everything that runs on a worker is a pure function of its inputs, so what a killed worker held is computed again.
 """
 
 from banditmips.distributed._mips import DistributedMIPS

@@ -44,9 +44,9 @@ class BatchSearch:
 
     def __init__(
         self,
-        submit: Callable[..., Future],
+        submit: Callable[..., Future[Any]],
         gather: Callable[[Any], Any],
-        shards: list[Future],
+        shards: list[Future[Any]],
         first_rows: NDArray[np.int64],
         queries: NDArray[Any],
         masks: NDArray[np.bool_] | None,
@@ -59,7 +59,7 @@ class BatchSearch:
         self._shards, self._first_rows = shards, first_rows
         self._k, self._options = k, options
         self._masks = masks
-        self._served: list[Future | None] = [None] * len(shards)
+        self._served: list[Future[Any] | None] = [None] * len(shards)
         counts = [np.diff(first_rows)] * len(queries)
         if masks is not None:
             counts = [np.add.reduceat(~mask, first_rows[:-1], dtype=np.int64) for mask in masks]
@@ -86,7 +86,7 @@ class BatchSearch:
     def _exchange(self) -> None:
         """Send the orders out, wait for the reports, and let every race decide what comes next."""
         guests, works = self._invite()
-        replies: dict[int, Future] = {}
+        replies: dict[int, Future[Any]] = {}
         for number, shard in enumerate(self._shards):
             orders = {q: race.orders[number] for q, race in enumerate(self.races) if number in race.orders}
             if not orders:
@@ -110,14 +110,12 @@ class BatchSearch:
             if heard:
                 race.take(heard)
 
-    def _invite(self) -> tuple[Future | None, list[Future]]:
+    def _invite(self) -> tuple[Future[Any] | None, list[Future[Any]]]:
         """Have the values of guests read where they live, and put together for whoever needs them."""
         values = []
         for number, shard in enumerate(self._shards):
             wanted = {
-                q: (race.guests[number], race.last_round)
-                for q, race in enumerate(self.races)
-                if number in race.guests
+                q: (race.guests[number], race.last_round) for q, race in enumerate(self.races) if number in race.guests
             }
             if wanted:
                 values.append(self._submit(guest_values, shard, self._batch, self._k, self._options, wanted))

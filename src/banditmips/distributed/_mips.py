@@ -24,12 +24,12 @@ from banditmips._validate import (
     check_layout,
     reject_unknown,
 )
+from banditmips.distributed._plan import AtHand
 from banditmips.distributed._result import DistributedResult, by_worker
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
-
     from banditmips.distributed._messages import Work
+    from distributed import Client, Future
 
 __all__ = ["DistributedMIPS"]
 
@@ -102,15 +102,16 @@ class DistributedMIPS:
         if layout == "full":
             raise ValueError("layout='full' is of no use to shards, which never read all atoms at a coordinate")
         self._settings = {
-            "layout": "cache" if layout == "auto" else layout,
+            "layout": layout,
             "max_extra_memory": max_extra_memory,
             "validate": check_flag("validate", validate),
             "seed": self._options.seed,
         }
-        self._shards: list[Future] = []
+        self._shards: list[Future[Any]] = []
         self._first_rows = np.zeros(1, dtype=np.int64)
         self._d = 0
         self._known_range: tuple[float, float] | None = None
+        self._at_hand: AtHand | None = None
         self.extra_bytes = 0
 
     def fit(self, atoms: Any, *, n_shards: int | None = None) -> Self:
@@ -147,13 +148,17 @@ class DistributedMIPS:
         ranges = [summary.known_range for summary in summaries if summary.known_range is not None]
         self._known_range = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
         check_range(self._known_range, self._options)
+        n_cached = max(summary.n_cached for summary in summaries)
+        on_files = any(summary.on_file for summary in summaries)
+        self._at_hand = AtHand(cached=n_cached > 0, n_shared=n_cached if on_files else None)
         return self
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         # Not `pure`: hashing the arguments to find equal tasks would take longer than most of them.
-        return self._client.submit(function, *arguments, pure=False)
+        future: Future[Any] = self._client.submit(function, *arguments, pure=False)
+        return future
 
-    def _fitted(self) -> list[Future]:
+    def _fitted(self) -> list[Future[Any]]:
         if not self._shards:
             raise ValueError("this DistributedMIPS has no atoms yet: call fit(atoms) first")
         return self._shards
@@ -206,6 +211,13 @@ class DistributedMIPS:
         k = check_k(k)
         n = self.n_atoms
         check_range(self._known_range, chosen)
+        at_hand = self._at_hand
+        assert at_hand is not None
+        if at_hand.n_shared is not None and (chosen.replacement or chosen.sampling not in ("auto", "uniform")):
+            raise ValueError(
+                "atoms in files are sampled at cached coordinates, which are uniform ones without replacement: "
+                f"set sampling='auto' and replacement=False (got {chosen.sampling!r} and {chosen.replacement})"
+            )
         rows, single = as_queries(queries, self._d)
         masks = as_mask(mask, n, len(rows), single)
         with np.errstate(over="ignore"):
@@ -231,7 +243,7 @@ class DistributedMIPS:
                     k,
                     chosen,
                     self._known_range,
-                    cached=self._settings["layout"] != "none",
+                    at_hand,
                 )
                 search.run(advance)
                 results += [race.result(checked) for race in search.races]

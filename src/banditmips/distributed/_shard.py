@@ -20,10 +20,11 @@ from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.facts import collect_facts
 from banditmips.atoms.metering import metered
-from banditmips.atoms.sparse import SparseReader
+from banditmips.atoms.parts import PartStore
+from banditmips.atoms.sparse import SparseReader, SparseStore
 from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report, Work
 from banditmips.distributed._plan import plan_rounds
-from banditmips.distributed._sources import open_rows
+from banditmips.distributed._sources import open_part
 from banditmips.race.elimination import Contest, Reader
 from banditmips.race.parts import Standing, play_rounds
 from banditmips.race.sampling import SamplePrefix, UniformSampler
@@ -64,29 +65,52 @@ class Shard:
     def __sizeof__(self) -> int:
         """Let Dask know what it would move."""
         atoms = self.atom_set
-        held = atoms.store.array.nbytes if isinstance(atoms.store, DenseStore) else 0
-        known = 0 if atoms.facts is None else atoms.facts.nbytes
-        return held + known + (0 if atoms.cache is None else atoms.cache.nbytes)
+        array = atoms.store.array if isinstance(atoms.store, DenseStore) else atoms.store
+        held = (array, atoms.facts, atoms.cache)
+        return sum(int(getattr(part, "nbytes", 0)) for part in held)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the others need to know of a fitted shard."""
+    """What has to be known of a shard before it can be searched.
+
+    Attributes
+    ----------
+    known_range : (low, high), or None
+        Smallest and largest entry, if `fit` looked.
+    n_cached : int
+        Coordinates of each atom that are cached.
+    on_file : bool
+        Whether one coordinate costs as much as its whole page or chunk.
+    extra_bytes : int
+        Memory taken beside the atoms.
+    """
 
     known_range: tuple[float, float] | None
+    n_cached: int
+    on_file: bool
     extra_bytes: int
 
 
 def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, settings: Mapping[str, Any]) -> Shard:
     """Read a part of the atoms once, as `BanditMIPS.fit` does."""
+    store = open_part(source, rows)
+    if settings["layout"] == "auto" and not isinstance(store, SparseStore):
+        settings = {**settings, "layout": "cache"}  # a copy by coordinate would not be used
     with _naming_global_rows(first_row):
-        index = BanditMIPS(**settings).fit(open_rows(source, rows))
+        index = BanditMIPS(**settings).fit(store)
     return Shard(index._fitted, first_row, index.extra_bytes)
 
 
 def summarise(shard: Shard) -> Summary:
-    """Say what has to be known of a shard before it can be searched."""
-    return Summary(shard.atom_set.known_range, shard.extra_bytes)
+    """Say what has to be known of a shard."""
+    atoms = shard.atom_set
+    return Summary(
+        known_range=atoms.known_range,
+        n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,
+        on_file=isinstance(atoms.store, PartStore) and atoms.store.line_width > 1,
+        extra_bytes=shard.extra_bytes,
+    )
 
 
 @contextmanager
@@ -116,17 +140,17 @@ class _GuestReader:
         """Read what lives here from the shard, and what does not from what was sent."""
         own = int(np.searchsorted(rows, self._n_own))
         out[own:] = self._values[rows[own:] - self._n_own, start : sample.coordinates.size]
-        if isinstance(self._reader, SparseReader):
-            # Of sparse atoms only what is stored counts.
-            counted = (out[own:] != 0.0) @ self._unit_costs[sample.coordinates[start:]]
-            here = self._reader.read(rows[:own], sample, start, out[:own]) if own else np.empty(0, dtype=np.int64)
-            return np.append(here, counted)
-        return self._reader.read(rows[:own], sample, start, out[:own]) if own else None
+        counted = self._reader.read(rows[:own], sample, start, out[:own]) if own else None
+        if not isinstance(self._reader, SparseReader):
+            return counted
+        # Of sparse atoms only what is stored counts.
+        of_guests = (out[own:] != 0.0) @ self._unit_costs[sample.coordinates[start:]]
+        return of_guests if counted is None else np.append(counted, of_guests)
 
 
 @dataclass(frozen=True)
 class _Pause:
-    """What a shard remembers of a query between two exchanges: its survivors, what they took, how far they have come."""
+    """What a shard remembers of a query between two exchanges: its survivors, what they took, how far they are."""
 
     rows: NDArray[np.int32]
     seen: NDArray[np.int32]
@@ -136,6 +160,13 @@ class _Pause:
     def of(cls, standing: Standing) -> _Pause:
         """What is needed to go on from a standing."""
         return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
+
+
+def _nothing_to_play(pause: _Pause) -> Standing:
+    """Ask for exact scores instead of rounds."""
+    rows, seen = pause.rows.astype(np.int64), pause.seen.astype(np.int64)
+    unknown = np.full(rows.size, np.inf)
+    return Standing(rows, np.zeros(rows.size), unknown, seen, pause.n_rounds, False, False, True, 0)
 
 
 class _ShardQuery(Query):
@@ -172,6 +203,8 @@ class _ShardQuery(Query):
 
     def play(self, pause: _Pause, order: Play, guests: Guests | None) -> Standing:
         """Let the survivors play some rounds."""
+        if isinstance(self._shard.atom_set.store, SparseStore) and self._situation.why_exactly(self._k) is not None:
+            return _nothing_to_play(pause)
         reader, n_own = self._course.reader, self._shard.n_atoms
         contest = self._contest_of(pause.rows.astype(np.int64))
         local = order.leaders - self._shard.first_row

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditmips._extras import require
+from banditmips._opening import open_rows
 from banditmips._validate import as_store
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
 
-__all__ = ["Part", "find_parts", "open_rows"]
+__all__ = ["Part", "find_parts", "open_part"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _row_ranges(client: Any, path: str, n_shards: int | None) -> list[Part]:
     """Ranges of the rows of a file, one for each worker unless more are wanted."""
     n, d = client.submit(_shape_of, path, pure=False).result()
     cuts = _even_cuts(n, n_shards or len(client.scheduler_info(n_workers=-1)["workers"]))
-    return [Part(path, (start, stop), (stop - start, d)) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [Part(path, (start, stop), (stop - start, d)) for start, stop in pairwise(cuts)]
 
 
 def _even_cuts(n: int, n_parts: int) -> list[int]:
@@ -99,16 +101,13 @@ def _given(client: Any, shards: Sequence[Any]) -> list[Part]:
 def _shape_of(source: Any) -> tuple[int, ...]:
     """Look at a source, on a worker where it is a file or a future."""
     if isinstance(source, (str, os.PathLike)):
-        return open_rows(source, None).shape
+        return as_store(source).shape
     return tuple(source.shape if hasattr(source, "shape") else np.shape(source))
 
 
-def open_rows(source: Any, rows: tuple[int, int] | None) -> AtomStore:
-    """Open a source as a store, or a range of its rows."""
-    if isinstance(source, (str, os.PathLike)):
-        source = np.load(source, mmap_mode="r")
-    store = as_store(source)
-    return store if rows is None else as_store(source[rows[0] : rows[1]])
+def open_part(source: Any, rows: tuple[int, int] | None) -> AtomStore:
+    """Open a part's source as a store."""
+    return as_store(source) if rows is None else open_rows(source, rows)
 
 
 def _checked(parts: list[Part]) -> list[Part]:
@@ -117,9 +116,7 @@ def _checked(parts: list[Part]) -> list[Part]:
         if len(part.shape) != 2:
             raise ValueError(f"atoms must be matrices, but shard {number} has shape {tuple(part.shape)}")
         if part.shape[1] != parts[0].shape[1]:
-            raise ValueError(
-                f"atoms has {part.shape[1]} columns in shard {number}, but {parts[0].shape[1]} in shard 0"
-            )
+            raise ValueError(f"atoms has {part.shape[1]} columns in shard {number}, but {parts[0].shape[1]} in shard 0")
     filled = [part for part in parts if part.shape[0]]
     if not filled or filled[0].shape[1] == 0:
         raise ValueError("atoms is empty: there is no shard with a row and a column")
