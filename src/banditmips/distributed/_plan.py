@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Round
     return Rounds(sampling, False, on_support.size, _sizes(on_support.size, on_support.size))
 
 
+@lru_cache
 def _sizes(population: int, limit: int) -> tuple[int, ...]:
     schedule, sizes, size = Schedule(), [], 0
     while size < population:

@@ -79,7 +79,7 @@ def _blocks(client: Any, atoms: Any, n_shards: int | None) -> list[Part]:
 def _row_ranges(client: Any, path: str, n_shards: int | None) -> list[Part]:
     """Ranges of the rows of a file, one for each worker unless more are wanted."""
     n, d = client.submit(_shape_of, path, pure=False).result()
-    cuts = _even_cuts(n, n_shards or len(client.scheduler_info(n_workers=-1)["workers"]))
+    cuts = _even_cuts(n, n_shards or len(client.nthreads()))
     return [Part(path, (start, stop), (stop - start, d)) for start, stop in pairwise(cuts)]
 
 
