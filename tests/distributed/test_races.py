@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips.distributed import _exchange
+from banditmips.distributed import _exchange, _shard
 from banditmips.distributed._messages import Duel, Play
+from banditmips.race.setup import make_bound
 
 CUTS = {1: [], 2: [130], 3: [3, 180], 5: [2, 9, 100, 230]}
 """One of three shards has 3 atoms, two of five have 2 and 7: fewer than some k."""
@@ -199,6 +200,21 @@ def test_epsilon_stops_early_and_keeps_its_word(make_shards):
     assert bm.StopReason.EPSILON in loose.stop_reason
     returned = np.take_along_axis(truth, loose.indices, axis=1)
     assert (returned.min(axis=1) >= np.sort(truth)[:, -3] - epsilon).all()
+
+
+def test_delta_is_split_over_the_candidates_of_all_shards(make_shards, monkeypatch):
+    atoms, queries = ratings(n=90, d=1_000, m=1)
+    split_over = []
+
+    def spy(options, sampler, query, known_range, delta, n_candidates, k):
+        split_over.append((delta, n_candidates, k))
+        return make_bound(options, sampler, query, known_range, delta, n_candidates, k)
+
+    monkeypatch.setattr(_shard, "make_bound", spy)
+    mask = np.arange(90) % 9 == 0
+    make_shards(atoms, [10, 50]).search(queries[0], 2, mask=mask, delta=0.01)
+    assert len(split_over) > 3  # several shards, and more than one exchange
+    assert set(split_over) == {(0.01, 80, 2)}
 
 
 def test_needles_are_found_on_any_shard(make_shards):
