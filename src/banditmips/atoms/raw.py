@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from banditmips._files import CorruptFileError
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.metering import count_bytes
-from banditmips.atoms.parts import Part, PartStore, Span
+from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
 
 __all__ = ["RawStore", "open_npy"]
@@ -162,8 +162,17 @@ class RawStore(PartStore):
                     at += stop - start
                 yield _Task(rows[some], [(start, stop) for _, start, stop in batch], parts)
 
+    def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
+        """Which runs of rows to read in each column of a file in Fortran order."""
+        if self._few(rows.size):
+            return _runs(rows, PAGE // self.dtype.itemsize)
+        first, stop = int(rows[0]), int(rows[-1]) + 1
+        # What lies between the runs of neighbouring columns is read too, where going past it takes as long.
+        near = (self._length - (stop - first)) * self.dtype.itemsize < _SEEK
+        return [(0, self._length)] if near else [(first, stop)]
+
     def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
-        runs = _runs(rows, PAGE // self.dtype.itemsize) if self._few(rows.size) else [(int(rows[0]), int(rows[-1]) + 1)]
+        runs = self._row_runs(rows)
         batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
         for number, (start, stop) in enumerate(spans):
@@ -286,8 +295,5 @@ def open_npy(path: str | os.PathLike[str], memory_limit: int) -> RawStore:
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
         offset = file.tell()
-    if dtype.kind not in "fiub":
-        raise ValueError(f"{path}: expected real numbers, got dtype {dtype}")
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"{path}: expected a matrix that is not empty (one atom in each row), got shape {shape}")
+    check_matrix(os.fspath(path), shape, dtype)
     return RawStore(path, (shape[0], shape[1]), dtype, offset=offset, fortran=fortran, memory_limit=memory_limit)
