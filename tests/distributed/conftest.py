@@ -27,8 +27,9 @@ class Shards:
             _shard.fit_shard(atoms[start:stop], None, int(start), self.settings) for start, stop in pairwise(edges)
         ]
         self.d = atoms.shape[1]
-        n_cached = max(_shard.summarise(shard).n_cached for shard in self.shards)
-        self.at_hand = AtHand(cached=n_cached > 0, n_shared=None)
+        summaries = [_shard.summarise(shard) for shard in self.shards]
+        cached = any(summary.n_cached for summary in summaries)
+        self.at_hand = AtHand(cached, None, too_sparse=any(summary.too_sparse for summary in summaries))
         self.last: BatchSearch | None = None
 
     def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:

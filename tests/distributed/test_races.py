@@ -270,14 +270,36 @@ def test_what_may_not_be_moved_is_finished_exactly(make_shards, monkeypatch):
     assert max(order.last_round for order in orders if isinstance(order, Play)) <= 5
 
 
-def test_a_round_that_would_not_fit_memory_is_not_played(make_shards, monkeypatch):
-    atoms, queries = ratings(n=90, d=2_000, m=1)
-    shards = make_shards(atoms, [30])
-    monkeypatch.setattr("banditmips.race.planner.Schedule.exceeds_buffer", lambda self, n, size: n * size > 60 * 20)
-    found = shards.search(queries[0], 2)
-    assert found.stop_reason is bm.StopReason.FINISHED_EXACTLY
-    assert found.n_rounds == 4  # of the smaller shard; the other one stops before its third
-    assert (found.indices == best(queries @ atoms.T, 2)[0]).all()
+@pytest.mark.parametrize("epsilon", [0.0, 50.0])
+def test_a_large_shard_is_played_block_by_block(make_shards, monkeypatch, epsilon):
+    atoms, queries = ratings(n=300, d=2_000, m=3)
+    shards = make_shards(atoms, [250])
+    whole = shards.search(queries, 2, epsilon=epsilon)
+    monkeypatch.setattr(_shard, "_MAX_VALUES", 1)
+    monkeypatch.setattr(_shard, "_MIN_ROWS", 40)
+    blocks = shards.search(queries, 2, epsilon=epsilon)
+    assert (blocks.indices == whole.indices).all()
+    # Until the first exchange a block knows no leaders but its own, and later every block plays with the guests.
+    assert (blocks.n_multiplies != whole.n_multiplies).any()
+    assert blocks.n_multiplies.sum() < 1.5 * whole.n_multiplies.sum()
+
+
+def test_sparse_shards_count_what_is_stored(make_shards):
+    rng = np.random.default_rng(6)
+    atoms = scipy.sparse.random_array((400, 5_000), density=0.05, rng=rng, format="csc")
+    atoms.data[:] = 1.0 + rng.normal(size=atoms.nnz)
+    atoms = scipy.sparse.csc_array(atoms.multiply(0.5 + rng.random(size=(400, 1))))
+    queries = 1.0 + rng.normal(size=(2, 5_000))
+    truth = queries @ atoms.toarray().T
+    shards = make_shards(atoms.tocsr(), [150])
+    assert all(_shard.summarise(shard).too_sparse for shard in shards.shards)  # rows cannot be sampled by column
+    found = shards.search(queries, 2)
+    assert (found.indices == best(truth, 2)).all()
+    assert (found.n_multiplies == atoms.nnz).all()
+    assert set(found.stop_reason) == {bm.StopReason.FINISHED_EXACTLY}
+    sampled = shards.search(queries, 2, rescore=False)
+    assert_same_atoms(sampled.indices, best(truth, 2))
+    assert (sampled.n_multiplies < 1.2 * atoms.nnz).all()
 
 
 def test_no_message_grows_with_the_coordinates(make_shards):

@@ -134,11 +134,7 @@ class QueryRace:
         )
         next_round = self._round_within(min(goal, MAX_SHARED // (known.size if duel else self._k)))
         extra = (self._n_survivors - self._k) * self._population
-        if (
-            next_round <= self.last_round
-            or any(report.full for report in self._reports.values())
-            or (self._options.rescore and extra <= MAX_EXTRA * self.n_multiplies)
-        ):
+        if next_round <= self.last_round or (self._options.rescore and extra <= MAX_EXTRA * self.n_multiplies):
             self._reason = StopReason.FINISHED_EXACTLY
             if self._dueling:
                 seen = dict(zip(known.tolist(), self._merged("seen").tolist(), strict=True))

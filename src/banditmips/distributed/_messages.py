@@ -117,8 +117,6 @@ class Report:
         Global indices of the best atoms, their scores, radii, multiplies so far, and whether the scores are exact.
     within_epsilon
         Whether no survivor here can beat one of the leaders by more than epsilon.
-    full
-        Whether the survivors should rather be finished: another round would take too much memory, or too long.
     """
 
     rows: NDArray[np.int64]
@@ -129,7 +127,6 @@ class Report:
     n_survivors: int
     n_rounds: int
     within_epsilon: bool
-    full: bool
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,11 @@ class DistributedMIPS:
         check_range(self._known_range, self._options)
         n_cached = max(summary.n_cached for summary in summaries)
         on_files = any(summary.on_file for summary in summaries)
-        self._at_hand = AtHand(cached=n_cached > 0, n_shared=n_cached if on_files else None)
+        self._at_hand = AtHand(
+            cached=n_cached > 0,
+            n_shared=n_cached if on_files else None,
+            too_sparse=any(summary.too_sparse for summary in summaries),
+        )
         return self
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -229,7 +233,7 @@ class DistributedMIPS:
         works: list[Work] = []
         results: list[SearchResult] = []
         n_exchanges = 0
-        size = max(1, _BATCH_BYTES // max(8 * self._d, 4 * int(np.diff(self._first_rows).max())))
+        size = max(1, _BATCH_BYTES // max(8 * self._d, 8 * int(np.diff(self._first_rows).max())))
         with _progress_bar(len(rows), chosen.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)

@@ -26,10 +26,13 @@ class AtHand:
         Whether shards keep a warm cache, which decides what ``sampling="auto"`` means.
     n_shared : int, or None
         Coordinates that can be sampled without reading files; None where all atoms are in memory.
+    too_sparse : bool
+        Whether there are shards that take longer to sample than to multiply out.
     """
 
     cached: bool
     n_shared: int | None
+    too_sparse: bool
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Round
     if on_support.size == 0:
         return Rounds("uniform", False, 0, ())
     limit = at_hand.n_shared
+    if at_hand.too_sparse and options.rescore:
+        limit = 0  # every score exactly
     if limit is not None:
         return Rounds("uniform", True, query.size, _sizes(query.size, limit))
     sampling = resolve_sampling(options, on_support, at_hand.cached)

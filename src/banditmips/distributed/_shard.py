@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._courses import coordinate_course
+from banditmips._courses import Situation, coordinate_course
 from banditmips._index import BanditMIPS
 from banditmips._query import AtomSet, Query
 from banditmips._validate import Options
@@ -26,6 +26,7 @@ from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, 
 from banditmips.distributed._plan import plan_rounds
 from banditmips.distributed._sources import open_part
 from banditmips.race.elimination import Contest, Reader
+from banditmips.race.kernels import PRODUCT
 from banditmips.race.parts import Standing, play_rounds
 from banditmips.race.sampling import SamplePrefix, UniformSampler
 from banditmips.race.setup import make_bound
@@ -44,6 +45,9 @@ __all__ = [
     "summarise",
     "work_of",
 ]
+
+_MAX_VALUES, _MIN_ROWS = 1 << 22, 512
+"""Sampled values of a block of atoms that are held at a time (32 MB), and how many atoms a block has at least."""
 
 N_REPORTED = 16
 """Survivors that a shard reports at least, if it has them: where all are known, they can be brought together."""
@@ -82,6 +86,8 @@ class Summary:
         Coordinates of each atom that are cached.
     on_file : bool
         Whether one coordinate costs as much as its whole page or chunk.
+    too_sparse : bool
+        Whether sampling a sparse matrix takes longer than multiplying all that it stores.
     extra_bytes : int
         Memory taken beside the atoms.
     """
@@ -89,6 +95,7 @@ class Summary:
     known_range: tuple[float, float] | None
     n_cached: int
     on_file: bool
+    too_sparse: bool
     extra_bytes: int
 
 
@@ -105,10 +112,17 @@ def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, setting
 def summarise(shard: Shard) -> Summary:
     """Say what has to be known of a shard."""
     atoms = shard.atom_set
+    too_sparse = False
+    if isinstance(atoms.store, SparseStore):
+        # Which depends on what is stored, not on the query.
+        nothing = np.empty(0, dtype=np.int64)
+        situation = Situation(atoms, Options(), np.empty(0), PRODUCT, nothing, None)
+        too_sparse = situation.why_exactly(1) is not None
     return Summary(
         known_range=atoms.known_range,
         n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,
         on_file=isinstance(atoms.store, PartStore) and atoms.store.line_width > 1,
+        too_sparse=too_sparse,
         extra_bytes=shard.extra_bytes,
     )
 
@@ -162,11 +176,16 @@ class _Pause:
         return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
 
 
-def _nothing_to_play(pause: _Pause) -> Standing:
-    """Ask for exact scores instead of rounds."""
-    rows, seen = pause.rows.astype(np.int64), pause.seen.astype(np.int64)
-    unknown = np.full(rows.size, np.inf)
-    return Standing(rows, np.zeros(rows.size), unknown, seen, pause.n_rounds, False, False, True, 0)
+def _regrouped(pauses: Sequence[_Pause], n_values: int) -> Iterator[_Pause]:
+    """Put together those who are equally far, in blocks whose `n_values` values for each atom can be held."""
+    step = max(_MAX_VALUES // n_values, _MIN_ROWS)
+    for n_rounds in sorted({pause.n_rounds for pause in pauses}):
+        rows = np.concatenate([pause.rows for pause in pauses if pause.n_rounds == n_rounds])
+        seen = np.concatenate([pause.seen for pause in pauses if pause.n_rounds == n_rounds])
+        order = np.argsort(rows)
+        for start in range(0, rows.size, step):
+            some = order[start : start + step]
+            yield _Pause(rows[some], seen[some], n_rounds)
 
 
 class _ShardQuery(Query):
@@ -196,15 +215,17 @@ class _ShardQuery(Query):
             reader = self._situation.reader(cached=True)
             self._course = replace(self._course, sampler=sampler, reader=reader, share=1.0)
 
-    def start(self) -> _Pause:
+    def start(self) -> list[_Pause]:
         """Where the race stands before round one."""
         rows = self._candidates.astype(np.int32)
-        return _Pause(rows, np.zeros_like(rows), 0)
+        return [_Pause(rows, np.zeros_like(rows), 0)]
 
-    def play(self, pause: _Pause, order: Play, guests: Guests | None) -> Standing:
-        """Let the survivors play some rounds."""
-        if isinstance(self._shard.atom_set.store, SparseStore) and self._situation.why_exactly(self._k) is not None:
-            return _nothing_to_play(pause)
+    def play(self, pauses: Sequence[_Pause], order: Play, guests: Guests | None) -> list[Standing]:
+        """Let the survivors play some rounds, block by block: a block is as good a place for a race as a shard."""
+        blocks = _regrouped(pauses, self._sizes[order.last_round - 1])
+        return [self._play_block(block, order, guests) for block in blocks]
+
+    def _play_block(self, pause: _Pause, order: Play, guests: Guests | None) -> Standing:
         reader, n_own = self._course.reader, self._shard.n_atoms
         contest = self._contest_of(pause.rows.astype(np.int64))
         local = order.leaders - self._shard.first_row
@@ -261,18 +282,17 @@ class _ShardQuery(Query):
         sizes = self._sizes[:last_round]
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
-            return play_rounds(
-                contest, reader, sampler, bound, self._course.schedule, sizes, n_played, n_guests, announced
-            )
+            return play_rounds(contest, reader, sampler, bound, sizes, n_played, n_guests, announced)
 
     def _contest_of(self, rows: NDArray[np.int64]) -> Contest:
         contest = self._course.contest(self._contest())
         return contest.part(np.searchsorted(contest.candidates, rows), contest.delta)
 
-    def finish(self, pause: _Pause, order: Exact) -> Standing:
+    def finish(self, pauses: Sequence[_Pause], order: Exact) -> Standing:
         """Compute exact scores."""
         if order.rows is None:
-            rows, n_seen = pause.rows.astype(np.int64), int(pause.seen.sum())
+            rows = np.sort(np.concatenate([pause.rows for pause in pauses])).astype(np.int64)
+            n_seen = sum(int(pause.seen.sum()) for pause in pauses)
         else:
             rows, n_seen = order.rows - self._shard.first_row, order.n_seen
         return Standing(
@@ -280,10 +300,9 @@ class _ShardQuery(Query):
             scores=self._exact_reader.exact(rows),
             radius=np.zeros(rows.size),
             seen=np.zeros(rows.size, dtype=np.int64),
-            n_rounds=pause.n_rounds,
+            n_rounds=max(pause.n_rounds for pause in pauses),
             exact=True,
             within_epsilon=False,
-            full=False,
             n_multiplies=self._exact_reader.exact_cost(rows) - n_seen,
         )
 
@@ -307,7 +326,6 @@ class _ShardQuery(Query):
             n_survivors=standing.rows.size,
             n_rounds=standing.n_rounds,
             within_epsilon=standing.within_epsilon,
-            full=standing.full,
         )
 
     def guests(self, rows: NDArray[np.int64], last_round: int) -> Guests:
@@ -325,13 +343,13 @@ class _ShardQuery(Query):
 class Served:
     """What `serve` returns: the pauses stay on the worker, the reports and the account of the work are small."""
 
-    pauses: Mapping[int, _Pause]
+    pauses: Mapping[int, Sequence[_Pause]]
     reports: Mapping[int, Report]
     work: Work
 
     def __sizeof__(self) -> int:
         """Let Dask know what it would move."""
-        return sum(pause.rows.nbytes + pause.seen.nbytes for pause in self.pauses.values())
+        return sum(pause.rows.nbytes + pause.seen.nbytes for pauses in self.pauses.values() for pause in pauses)
 
 
 def serve(
@@ -367,14 +385,15 @@ def serve(
     for number, order in orders.items():
         query = _ShardQuery(shard, batch, number, k, options, None if excluded is None else excluded[number])
         with metered() as meter, _naming_global_rows(shard.first_row):
-            pause = pauses.pop(number, None) or query.start()
+            before_it = pauses.pop(number, None) or query.start()
             if isinstance(order, Duel):
                 standing = query.duel(order, guests[number])
             elif isinstance(order, Play):
-                standing = query.play(pause, order, guests.get(number))
-                pauses[number] = _Pause.of(standing)
+                standings = query.play(before_it, order, guests.get(number))
+                pauses[number] = [_Pause.of(block) for block in standings]
+                standing = Standing.joined(standings)
             else:
-                standing = query.finish(pause, order)
+                standing = query.finish(before_it, order)
         reports[number] = query.report(standing, order)
         n_multiplies[number], bytes_read[number] = standing.n_multiplies, meter.bytes_read
     moved = sum(part.nbytes for part in guests.values()) + len(pickle.dumps(reports))

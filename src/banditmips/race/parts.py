@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from banditmips.race.bounds import Bound
 from banditmips.race.elimination import Contest, Field, Reader, all_others, find_leaders, play_round
-from banditmips.race.planner import Schedule
 from banditmips.race.sampling import Sampler
 
 __all__ = ["Standing", "play_rounds"]
@@ -36,8 +35,6 @@ class Standing:
         Whether the scores are exact.
     within_epsilon
         Whether no survivor here can beat one of the leaders that were announced by more than epsilon.
-    full
-        Whether another round would have to hold more values than is allowed, so that it was not played.
     n_multiplies
         What it took to come here from the standing before.
     """
@@ -49,8 +46,21 @@ class Standing:
     n_rounds: int
     exact: bool
     within_epsilon: bool
-    full: bool
     n_multiplies: int
+
+    @classmethod
+    def joined(cls, standings: Sequence[Standing]) -> Standing:
+        """The standings of neighbours together; `n_rounds` is that of those who have played most."""
+        return cls(
+            rows=np.concatenate([standing.rows for standing in standings]),
+            scores=np.concatenate([standing.scores for standing in standings]),
+            radius=np.concatenate([standing.radius for standing in standings]),
+            seen=np.concatenate([standing.seen for standing in standings]),
+            n_rounds=max(standing.n_rounds for standing in standings),
+            exact=all(standing.exact for standing in standings),
+            within_epsilon=all(standing.within_epsilon for standing in standings),
+            n_multiplies=sum(standing.n_multiplies for standing in standings),
+        )
 
 
 def play_rounds(
@@ -58,7 +68,6 @@ def play_rounds(
     reader: Reader,
     sampler: Sampler,
     bound: Bound,
-    schedule: Schedule,
     sizes: Sequence[int],
     n_played: int,
     n_guests: int,
@@ -71,8 +80,6 @@ def play_rounds(
 
     Parameters
     ----------
-    schedule
-        Says how many values may be held at a time.
     sizes
         Coordinates that round 1, 2, ... reaches, up to the last one to play.
     n_played
@@ -87,12 +94,9 @@ def play_rounds(
     own_rows = contest.candidates[: contest.candidates.size - n_guests]
     estimates, radius = np.zeros(field.rows.size), np.full(field.rows.size, np.inf)
     n_rounds, repeated = n_played, 0
-    exact = within_epsilon = full = False
+    exact = within_epsilon = False
     for number in range(max(n_played, 1), len(sizes) + 1):
         size = sizes[number - 1]
-        full = schedule.exceeds_buffer(field.rows.size, size)
-        if full:
-            break
         n_rounds = number
         view = play_round(contest, field, reader, sampler.prefix(size), sampler.population, number)
         if number == n_played:
@@ -119,6 +123,5 @@ def play_rounds(
         n_rounds=n_rounds,
         exact=exact,
         within_epsilon=within_epsilon,
-        full=full,
         n_multiplies=field.n_multiplies - repeated,
     )
