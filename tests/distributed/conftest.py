@@ -11,7 +11,7 @@ import pytest
 
 import banditmips as bm
 from banditmips._validate import Options, as_mask, as_queries
-from banditmips.distributed import _shard
+from banditmips.distributed import _shard, _tasks
 from banditmips.distributed._batch import BatchSearch
 from banditmips.distributed._plan import AtHand
 
@@ -56,5 +56,5 @@ class Shards:
 @pytest.fixture
 def make_shards(monkeypatch: pytest.MonkeyPatch) -> type[Shards]:
     """``make_shards(atoms, cuts).search(queries, k, ...)``."""
-    monkeypatch.setattr(_shard, "_here", lambda: "here")
+    monkeypatch.setattr(_tasks, "_here", lambda: "here")
     return Shards

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips.distributed import _exchange, _shard
+from banditmips.distributed import _exchange, _shard, _shard_query
 from banditmips.distributed._messages import Duel, Play
 from banditmips.race.setup import make_bound
 
@@ -210,7 +210,7 @@ def test_delta_is_split_over_the_candidates_of_all_shards(make_shards, monkeypat
         split_over.append((delta, n_candidates, k))
         return make_bound(options, sampler, query, known_range, delta, n_candidates, k)
 
-    monkeypatch.setattr(_shard, "make_bound", spy)
+    monkeypatch.setattr(_shard_query, "make_bound", spy)
     mask = np.arange(90) % 9 == 0
     make_shards(atoms, [10, 50]).search(queries[0], 2, mask=mask, delta=0.01)
     assert len(split_over) > 3  # several shards, and more than one exchange
@@ -275,8 +275,8 @@ def test_a_large_shard_is_played_block_by_block(make_shards, monkeypatch, epsilo
     atoms, queries = ratings(n=300, d=2_000, m=3)
     shards = make_shards(atoms, [250])
     whole = shards.search(queries, 2, epsilon=epsilon)
-    monkeypatch.setattr(_shard, "_MAX_VALUES", 1)
-    monkeypatch.setattr(_shard, "_MIN_ROWS", 40)
+    monkeypatch.setattr(_shard_query, "_MAX_VALUES", 1)
+    monkeypatch.setattr(_shard_query, "_MIN_ROWS", 40)
     blocks = shards.search(queries, 2, epsilon=epsilon)
     assert (blocks.indices == whole.indices).all()
     # Until the first exchange a block knows no leaders but its own, and later every block plays with the guests.

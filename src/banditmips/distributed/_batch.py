@@ -12,7 +12,7 @@ from banditmips._validate import Options
 from banditmips.distributed._exchange import QueryRace
 from banditmips.distributed._messages import Batch, Work
 from banditmips.distributed._plan import AtHand, plan_rounds
-from banditmips.distributed._shard import as_is, guest_values, join_guests, reports_of, serve, work_of
+from banditmips.distributed._tasks import as_is, guest_values, join_guests, reports_of, serve, work_of
 
 if TYPE_CHECKING:
     from distributed import Future
