@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._validate import Options
-from banditmips.distributed._exchange import QueryRace
+from banditmips.distributed._exchange import HOST, QueryRace
 from banditmips.distributed._messages import Batch, Work
 from banditmips.distributed._plan import AtHand, plan_rounds
 from banditmips.distributed._tasks import as_is, guest_values, join_guests, reports_of, serve, work_of
@@ -85,10 +85,17 @@ class BatchSearch:
 
     def _exchange(self) -> None:
         """Send the orders out, wait for the reports, and let every race decide what comes next."""
-        guests, works = self._invite()
+        host = self.n_exchanges % len(self._shards)  # duels are small: one shard does for all of them, each in its turn
+        leaders, works = self._invite(dueling=False)
+        duelists, more_works = self._invite(dueling=True)
+        works += more_works
         replies: dict[int, Future[Any]] = {}
         for number, shard in enumerate(self._shards):
             orders = {q: race.orders[number] for q, race in enumerate(self.races) if number in race.orders}
+            guests = leaders
+            if number == host:
+                orders |= {q: race.orders[HOST] for q, race in enumerate(self.races) if HOST in race.orders}
+                guests = leaders + duelists
             if not orders:
                 continue
             before = self._served[number]
@@ -106,22 +113,24 @@ class BatchSearch:
                 self.races[q].n_multiplies += work.n_multiplies[q]
                 self.races[q].bytes_read += work.bytes_read[q]
         for q, race in enumerate(self.races):
-            heard = {number: said[q] for number, said in reports.items() if q in said}
+            heard = {asked: reports[host if asked == HOST else asked][q] for asked in race.orders}
             if heard:
                 race.take(heard)
 
-    def _invite(self) -> tuple[Future[Any] | None, list[Future[Any]]]:
-        """Have the values of guests read where they live, and put together for whoever needs them."""
+    def _invite(self, dueling: bool) -> tuple[list[Future[Any]], list[Future[Any]]]:
+        """Have the values of guests read where they live, and put together for whoever needs them.
+
+        Returns the guests, as a list that is empty if there are none, and the accounts of the work.
+        """
+        invited = {q: race for q, race in enumerate(self.races) if race.guests and (HOST in race.orders) == dueling}
         values = []
         for number, shard in enumerate(self._shards):
-            wanted = {
-                q: (race.guests[number], race.last_round) for q, race in enumerate(self.races) if number in race.guests
-            }
+            wanted = {q: (race.guests[number], race.last_round) for q, race in invited.items() if number in race.guests}
             if wanted:
                 values.append(self._submit(guest_values, shard, self._batch, self._k, self._options, wanted))
         if not values:
-            return None, []
-        return self._submit(join_guests, values), [self._submit(work_of, value) for value in values]
+            return [], []
+        return [self._submit(join_guests, values)], [self._submit(work_of, value) for value in values]
 
     def _excluded(self, number: int) -> NDArray[np.bool_] | None:
         """The shard's part of the masks, for its first orders."""

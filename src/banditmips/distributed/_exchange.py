@@ -3,7 +3,8 @@
 The race is that of `race.elimination`, with atoms that live in several places. Each place (a shard) plays rounds on its
 own atoms and reports its best. From these the k leaders of all are chosen, and every shard that still has other
 survivors gets the leaders' values at the coordinates of the next rounds: there its atoms are compared with the leaders
-pair by pair, as they would be in one place. Once few survivors are left, they all go to one shard and play there.
+pair by pair, as they would be in one place. Once few survivors are left, they all go to one shard and play there (a
+duel).
 `race.bounds` says why that needs no more delta than one place does.
 """
 
@@ -21,7 +22,10 @@ from banditmips.distributed._messages import Duel, Exact, Order, Play, Report
 from banditmips.distributed._plan import Rounds
 from banditmips.race.bounds import round_share
 
-__all__ = ["QueryRace"]
+__all__ = ["HOST", "QueryRace"]
+
+HOST = -1
+"""Instead of a shard's number: whichever shard all survivors are brought together on."""
 
 FIRST_EXCHANGE, GROWTH = 32, 8
 """Coordinates sampled before the first exchange, and how many times more before each next one. On normal, correlated
@@ -149,9 +153,8 @@ class QueryRace:
         if duel:
             self._dueling = True
             n_played = min(report.n_rounds for report in self._reports.values() if report.n_survivors)
-            host = max(rivals, key=lambda shard: self._reports[shard].n_survivors)
             self.guests = self._by_shard(known)
-            self.orders = {host: Duel(next_round, n_played, self._leaders)}
+            self.orders = {HOST: Duel(next_round, n_played, self._leaders)}
         else:
             # Whoever plays knows the leaders that live with him.
             homes = self._by_shard(self._leaders)

@@ -42,7 +42,7 @@ def serve(
     options: Options,
     orders: Mapping[int, Order],
     before: Served | None,
-    guests: Mapping[int, Guests] | None,
+    guests: Sequence[Mapping[int, Guests]],
     excluded: NDArray[np.bool_] | None,
 ) -> Served:
     """Carry out one exchange's orders on one shard.
@@ -54,14 +54,14 @@ def serve(
     before
         What the exchange before left here; None in the first one.
     guests
-        The leaders, or in a duel all survivors, of the queries that are to be played; None in the first exchange.
+        Atoms that live elsewhere: the leaders, or in a duel all survivors, of the queries that are to be played.
     excluded : bool, shape (m, n of the shard) or (1, n of the shard), or None
         Atoms that take no part; for the first exchange only.
     """
     begin = time.perf_counter()
     shard = _with_norms(shard, options)
     pauses = {} if before is None else dict(before.pauses)
-    guests = {} if guests is None else guests
+    invited = {number: atoms for part in guests for number, atoms in part.items()}
     if excluded is not None:
         excluded = np.broadcast_to(excluded, (len(batch.queries), shard.n_atoms))
     reports, n_multiplies, bytes_read = {}, {}, {}
@@ -70,16 +70,16 @@ def serve(
         with metered() as meter, naming_global_rows(shard.first_row):
             before_it = pauses.pop(number, None) or query.start()
             if isinstance(order, Duel):
-                standing = query.duel(order, guests[number])
+                standing = query.duel(order, invited[number])
             elif isinstance(order, Play):
-                standings = query.play(before_it, order, guests.get(number))
+                standings = query.play(before_it, order, invited.get(number))
                 pauses[number] = [Pause.of(block) for block in standings]
                 standing = Standing.joined(standings)
             else:
                 standing = query.finish(before_it, order)
         reports[number] = query.report(standing, order)
         n_multiplies[number], bytes_read[number] = standing.n_multiplies, meter.bytes_read
-    moved = sum(part.nbytes for part in guests.values()) + len(pickle.dumps(reports))
+    moved = sum(atoms.nbytes for atoms in invited.values()) + len(pickle.dumps(reports))
     return Served(pauses, reports, Work(_here(), time.perf_counter() - begin, n_multiplies, bytes_read, moved))
 
 
