@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BanditMIPS", "load"]
 
+_MAX_CHANGED = 64
+"""Combinations of changed options that an index remembers."""
+
 
 class BanditMIPS:
     """Atoms that are searched many times: checked once, and with a warm start for every query.
@@ -128,6 +131,7 @@ class BanditMIPS:
         self._validate = check_flag("validate", validate)
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
+        self._changed_options: dict[Any, Options] = {}
 
     def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
         taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
@@ -148,13 +152,14 @@ class BanditMIPS:
         return self
 
     def _prepare(self, store: AtomStore) -> AtomSet:
-        from banditmips.atoms.cache import build_cache, cache_size
+        from banditmips.atoms.cache import build_cache, cache_sizes
         from banditmips.atoms.facts import collect_facts
 
         facts = collect_facts(store) if self._validate else None
         memory = self._memory_for_cache(store, facts)
-        size = 0 if self._layout == "none" else cache_size(*store.shape, store.dtype.itemsize, memory)
-        cache = build_cache(store, self._options.seed, size) if size else None
+        size, block_size = cache_sizes(*store.shape, store.dtype.itemsize, memory)
+        wanted = size > 0 and self._layout != "none"
+        cache = build_cache(store, self._options.seed, size, block_size) if wanted else None
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
         check_range(atom_set, self._options)
@@ -263,9 +268,22 @@ class BanditMIPS:
                 if name in options:
                     raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
             reject_unknown([name for name in options if not hasattr(chosen, name)], "search", ("k", "mask"))
-            chosen = replace(chosen, **options)
-            check_bucket_size(self._bucket_size, chosen.objective)
+            chosen = self._changed(options)
         return run_queries(self._fitted, queries, k, chosen, mask)
+
+    def _changed(self, options: dict[str, Any]) -> Options:
+        """The index's options with some changed; the same ones come again and again, and then are the same object."""
+        try:
+            key = tuple((name, type(value), value) for name, value in options.items())
+            known = self._changed_options.get(key)
+        except TypeError:  # a value that cannot be hashed: the options will say what is wrong with it
+            key, known = None, None
+        if known is None:
+            known = replace(self._options, **options)
+            check_bucket_size(self._bucket_size, known.objective)
+            if key is not None and len(self._changed_options) < _MAX_CHANGED:
+                self._changed_options[key] = known
+        return known
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:
         """Say in words how a query would be answered: which way, and what the planner expects it to cost.

