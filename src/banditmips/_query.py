@@ -347,5 +347,5 @@ class Query:
             stop_reason=outcome.stop_reason,
             delta_spent=outcome.delta_spent,
             checked=not self._atoms.unchecked,
-            trace=Trace(tuple(outcome.rounds), plan) if self._options.trace else None,
+            trace=Trace(tuple(outcome.rounds), plan, self._candidates.size) if self._options.trace else None,
         )

@@ -59,10 +59,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Trace:
-    """The rounds of one query's race, and how the race was planned."""
+    """The rounds of one query's race, and how the race was planned.
+
+    `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
+    ruled out by their means and norms.
+    """
 
     rounds: tuple[Round, ...]
     plan: str
+    n_candidates: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -605,7 +605,8 @@ def test_a_trace_tells_what_happened(find_flat, options):
     assert rounds[-1].n_survivors == result.n_survivors
     assert all(a.n_coordinates < b.n_coordinates for a, b in pairwise(rounds))
     assert all(a.n_survivors >= b.n_survivors for a, b in pairwise(rounds))
-    seen, racing, multiplies = 0, len(atoms), 0
+    assert 3 <= result.trace.n_candidates <= len(atoms)
+    seen, racing, multiplies = 0, result.trace.n_candidates, 0
     for entry in rounds:
         multiplies += racing * (entry.n_coordinates - seen)
         seen, racing = entry.n_coordinates, entry.n_survivors
