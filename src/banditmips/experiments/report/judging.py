@@ -1,0 +1,119 @@
+"""What a rule sees and what it says: the points of one source, and a finding with a grade.
+
+The same rule judges three sources: the authors' logs, the measurement with the paper's settings, and the one with this
+package's defaults. The first of these shows what the claim rested on; the verdict is that of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from banditmips.experiments.report.points import PUBLISHED, Point
+from banditmips.experiments.report.styles import is_baseline
+
+__all__ = ["Evidence", "Finding", "Grade", "Judge", "Line", "judge_each"]
+
+
+class Grade(StrEnum):
+    """The verdict on a claim."""
+
+    REPRODUCED = "reproduced"
+    PARTLY = "partly reproduced"
+    NOT = "not reproduced"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence of a finding, and whether it agrees with the claim; None where it only informs."""
+
+    text: str
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule found in one source.
+
+    Attributes
+    ----------
+    surrogates
+        The datasets among those judged for which synthetic numbers stood in.
+    """
+
+    grade: Grade
+    lines: tuple[Line, ...] = ()
+    surrogates: tuple[str, ...] = ()
+
+
+class Evidence:
+    """The points of one source, with the baselines, which both measured sources share.
+
+    Parameters
+    ----------
+    source
+        "published", "paper" or "ours".
+    points
+        All points that there are.
+    """
+
+    def __init__(self, source: str, points: Iterable[Point]) -> None:
+        self.source = source
+        self._points = [point for point in points if self._belongs(point)]
+
+    def _belongs(self, point: Point) -> bool:
+        if is_baseline(point.algorithm):
+            return (point.source == PUBLISHED) == (self.source == PUBLISHED)
+        return point.source == self.source
+
+    def of(self, figure: str, dataset: str, algorithm: str | None = None) -> list[Point]:
+        """Return the points of a figure's dataset, of one algorithm or of all."""
+        return [
+            point
+            for point in self._points
+            if point.figure == figure and point.dataset == dataset and algorithm in (None, point.algorithm)
+        ]
+
+    def baselines(self, figure: str, dataset: str) -> list[Point]:
+        """Return the points of all algorithms that the paper compares with."""
+        return [point for point in self.of(figure, dataset) if is_baseline(point.algorithm)]
+
+    def datasets(self, figure: str) -> list[str]:
+        """Return the datasets of a figure, as they come."""
+        return list(dict.fromkeys(point.dataset for point in self._points if point.figure == figure))
+
+
+Judge = Callable[[Evidence], Finding]
+"""A rule: from the points of one source to a finding."""
+
+
+def judge_each(
+    figure: str, datasets: Sequence[str], judge: Callable[[Evidence, str], Line | None], *, required: int | None = None
+) -> Judge:
+    """Return the rule that asks ``judge`` about every dataset and sums up.
+
+    Reproduced needs ``required`` datasets (by default all of them) that agree, and all of them run. Otherwise it is
+    partly reproduced if any agrees, and not reproduced if none does. `judge` returns None where it lacks points.
+    """
+    needed = len(datasets) if required is None else required
+
+    def rule(evidence: Evidence) -> Finding:
+        lines = {dataset: line for dataset in datasets if (line := judge(evidence, dataset)) is not None}
+        if not lines:
+            return Finding(Grade.NOT_RUN)
+        agreeing = sum(bool(line.agrees) for line in lines.values())
+        missing = len(datasets) - len(lines)
+        grade = Grade.REPRODUCED if agreeing >= needed and not missing else Grade.PARTLY if agreeing else Grade.NOT
+        told = [Line(f"{dataset}: {line.text}", line.agrees) for dataset, line in lines.items()]
+        if missing:
+            told.append(Line(f"not run on {', '.join(dataset for dataset in datasets if dataset not in lines)}"))
+        return Finding(grade, tuple(told), surrogates(evidence, figure, lines))
+
+    return rule
+
+
+def surrogates(evidence: Evidence, figure: str, datasets: Iterable[str]) -> tuple[str, ...]:
+    """Return those of a figure's datasets for which synthetic numbers stood in."""
+    return tuple(name for name in datasets if any(point.surrogate for point in evidence.of(figure, name)))
