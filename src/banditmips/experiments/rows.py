@@ -55,7 +55,8 @@ class Row:
     delta, epsilon
         Of the methods that have them. Epsilon is per coordinate (inner product / d), as in the paper.
     parameters
-        Swept hyperparameters of the method, and what else sets a row apart within its figure.
+        Swept hyperparameters of the method, and what else sets a row apart within its figure: ``scaling`` ("n" or "d")
+        in figure 7, ``bound``, ``sampling`` and ``sigma`` in beyond_bounds, ``index`` in beyond_clock.
     trial, seed
         Number of the trial from 0, and the seed that it was made with.
     multiplies
@@ -67,7 +68,9 @@ class Row:
     seconds
         Wall clock per query.
     extra
-        What the figure has besides, for instance the bound of Theorem 1.
+        What the figure has besides: ``song_minutes``, ``notes`` and ``coefficients`` (figure 8), ``blas_seconds`` and
+        ``fit_seconds`` (beyond_clock), ``failures`` and ``trials`` (beyond_failures), ``bound_theorem1``
+        (beyond_theorem1).
     """
 
     figure: str
