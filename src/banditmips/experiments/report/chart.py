@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from banditmips.experiments.report.styles import SOURCES, Style, order_of
+from banditmips.experiments.report.styles import REFERENCE, SOURCES, Style, order_of
+from banditmips.experiments.rows import PAPER
 
 __all__ = ["Axis", "Chart", "Mark", "Panel", "Series", "Table"]
 
@@ -20,13 +21,13 @@ class Axis:
     limits
         None for an axis that fits the data.
     unit
-        How its numbers are written: "count" as 10k and 1M, "s" as 10ms, "" as they are.
+        How its numbers are written: "SI" as 10k, 1M or 5m (thousandths), "" as they are.
     """
 
     label: str
     log: bool
     limits: tuple[float, float] | None = None
-    unit: str = "count"
+    unit: str = "SI"
 
     def limits_for(self, values: Iterable[float]) -> tuple[float, float]:
         """Return the limits: the given ones, or a margin around the values, never less than a factor of 4 apart.
@@ -91,11 +92,18 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a head; the first cell of each row is the row's own head."""
+    """Rows of text under a head; the first cell of each row is the row's own head.
+
+    Attributes
+    ----------
+    numbers
+        Whether its cells are short and stay on one line.
+    """
 
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    numbers: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,15 +124,19 @@ class Chart:
     panels: tuple[Panel, ...]
     tables: tuple[Table, ...] = ()
 
-    def names(self) -> dict[str, Style]:
-        """Return the entries of the legend, the paper's own algorithms first."""
-        styles = {series.name: series.style for series in self._all_series()}
-        return {name: styles[name] for name in sorted(styles, key=order_of)}
+    def legend(self) -> list[Series]:
+        """Return one series of every name, the paper's own algorithms first and lines for comparison last.
+
+        A name has a solid line here, whatever its sources are; those have entries of their own.
+        """
+        first = {series.name: series for series in reversed(list(self._all_series()))}
+        entries = sorted(first.values(), key=lambda series: (series.source == REFERENCE, order_of(series.name)))
+        return [entry if entry.source == REFERENCE else replace(entry, source=PAPER) for entry in entries]
 
     def sources(self) -> list[str]:
-        """Return the sources that occur."""
+        """Return the sources that were measured or published."""
         present = {series.source for series in self._all_series()}
-        return [source for source in SOURCES if source in present]
+        return [source for source in SOURCES if source in present and source != REFERENCE]
 
     def _all_series(self) -> Iterator[Series]:
         return (series for panel in self.panels for series in panel.series)

@@ -35,8 +35,13 @@ class Slope:
     x_high: float
 
     def __str__(self) -> str:
-        interval = "" if self.low is None else f" ({self.low:.2f} to {self.high:.2f})"
-        return f"{self.value:.2f}{interval}"
+        interval = "" if self.low is None or self.high is None else f" ({_plain(self.low)} to {_plain(self.high)})"
+        return _plain(self.value) + interval
+
+
+def _plain(number: float, digits: int = 2) -> str:
+    """Return a rounded number, and never a negative zero."""
+    return f"{round(number, digits) + 0.0:.{digits}f}"
 
 
 def slope(points: Sequence[Point], axis: str) -> Slope | None:
@@ -98,7 +103,7 @@ def fit_table(measured: Sequence[Point], published: Sequence[Point], datasets: S
             ]
             if own:
                 fits, exponent = r_squared(own), slope(own, "d")
-                cells = [f"{fits[name]:.3f}" for name in _CURVES] if fits else ["-"] * len(_CURVES)
+                cells = [_plain(fits[name], 3) for name in _CURVES] if fits else ["-"] * len(_CURVES)
                 surrogate = " (surrogate)" if own[0].surrogate else ""
                 rows.append((dataset + surrogate, style.label, *cells, str(exponent) if exponent else "-"))
     caption = (

@@ -87,7 +87,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "showlegend": False,
         "hovermode": "closest",
         "hoverlabel": {"bgcolor": "#ffffff", "font": {"color": _TEXT, "size": 13}, "align": "left"},
-        "margin": {"l": 62, "r": 10, "t": 8, "b": 50},
+        "margin": {"l": 60, "r": 10, "t": 8, "b": 46},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": _TEXT},
@@ -95,9 +95,8 @@ def _layout(panel: Panel) -> dict[str, Any]:
 
 
 def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
-    number = {"count": {"tickformat": "~s"}, "s": {"tickformat": "~s", "ticksuffix": "s"}, "": {"tickformat": "~g"}}
     return {
-        "title": {"text": axis.label},
+        "title": {"text": axis.label, "standoff": 10},
         "type": "log" if axis.log else "linear",
         "range": [math.log10(limit) for limit in limits] if axis.log else list(limits),
         "gridcolor": _GRID,
@@ -105,5 +104,5 @@ def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
         "showline": True,
         "zeroline": False,
         "automargin": True,
-        **number[axis.unit],
+        "tickformat": "~s" if axis.unit else "~g",
     }

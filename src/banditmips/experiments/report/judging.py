@@ -6,14 +6,14 @@ package's defaults. The first of these shows what the claim rested on; the verdi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from banditmips.experiments.report.points import PUBLISHED, Point
-from banditmips.experiments.report.styles import is_baseline
+from banditmips.experiments.report.styles import BASELINES
 
-__all__ = ["Evidence", "Finding", "Grade", "Judge", "Line", "judge_each"]
+__all__ = ["Evidence", "Finding", "Grade", "Judge", "Line", "judge_each", "surrogates"]
 
 
 class Grade(StrEnum):
@@ -27,10 +27,10 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Line:
-    """One sentence of a finding, and whether it agrees with the claim; None where it only informs."""
+    """What was found on one dataset, and whether it agrees with the claim."""
 
     text: str
-    agrees: bool | None = None
+    agrees: bool
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,14 @@ class Finding:
 
     Attributes
     ----------
+    lines
+        By dataset; one that was not run has none.
     surrogates
         The datasets among those judged for which synthetic numbers stood in.
     """
 
     grade: Grade
-    lines: tuple[Line, ...] = ()
+    lines: Mapping[str, Line] = field(default_factory=dict)
     surrogates: tuple[str, ...] = ()
 
 
@@ -64,7 +66,7 @@ class Evidence:
         self._points = [point for point in points if self._belongs(point)]
 
     def _belongs(self, point: Point) -> bool:
-        if is_baseline(point.algorithm):
+        if point.algorithm in BASELINES:
             return (point.source == PUBLISHED) == (self.source == PUBLISHED)
         return point.source == self.source
 
@@ -78,7 +80,7 @@ class Evidence:
 
     def baselines(self, figure: str, dataset: str) -> list[Point]:
         """Return the points of all algorithms that the paper compares with."""
-        return [point for point in self.of(figure, dataset) if is_baseline(point.algorithm)]
+        return [point for point in self.of(figure, dataset) if point.algorithm in BASELINES]
 
     def datasets(self, figure: str) -> list[str]:
         """Return the datasets of a figure, as they come."""
@@ -90,26 +92,30 @@ Judge = Callable[[Evidence], Finding]
 
 
 def judge_each(
-    figure: str, datasets: Sequence[str], judge: Callable[[Evidence, str], Line | None], *, required: int | None = None
+    figure: str,
+    datasets: Sequence[str] | None,
+    judge: Callable[[Evidence, str], Line | None],
+    *,
+    required: int | None = None,
 ) -> Judge:
-    """Return the rule that asks ``judge`` about every dataset and sums up.
+    """Return the rule that asks ``judge`` about every dataset (None: all that the figure has) and sums up.
 
     Reproduced needs ``required`` datasets (by default all of them) that agree, and all of them run. Otherwise it is
     partly reproduced if any agrees, and not reproduced if none does. `judge` returns None where it lacks points.
     """
-    needed = len(datasets) if required is None else required
 
     def rule(evidence: Evidence) -> Finding:
-        lines = {dataset: line for dataset in datasets if (line := judge(evidence, dataset)) is not None}
+        expected = evidence.datasets(figure) if datasets is None else datasets
+        lines = {dataset: line for dataset in expected if (line := judge(evidence, dataset)) is not None}
         if not lines:
             return Finding(Grade.NOT_RUN)
-        agreeing = sum(bool(line.agrees) for line in lines.values())
-        missing = len(datasets) - len(lines)
-        grade = Grade.REPRODUCED if agreeing >= needed and not missing else Grade.PARTLY if agreeing else Grade.NOT
-        told = [Line(f"{dataset}: {line.text}", line.agrees) for dataset, line in lines.items()]
-        if missing:
-            told.append(Line(f"not run on {', '.join(dataset for dataset in datasets if dataset not in lines)}"))
-        return Finding(grade, tuple(told), surrogates(evidence, figure, lines))
+        agreeing = sum(line.agrees for line in lines.values())
+        needed = len(expected) if required is None else required
+        if agreeing >= needed and len(lines) == len(expected):
+            grade = Grade.REPRODUCED
+        else:
+            grade = Grade.PARTLY if agreeing else Grade.NOT
+        return Finding(grade, lines, surrogates(evidence, figure, lines))
 
     return rule
 

@@ -19,6 +19,22 @@
     return !off.name.has(trace.meta.name) && !off.source.has(trace.meta.source);
   }
 
+  // Plotly labels logarithmic axes too densely: whole decades, or steps of 1, 2 and 5 where there are few of them.
+  function tickCount(axis, room) {
+    const decades = Math.abs(axis.range[1] - axis.range[0]);
+    const step = decades > room / 180 ? 0.85 : 0.5;
+    return axis.type !== "log" || decades < 1 ? 6 : Math.round(decades / step);
+  }
+
+  function retick(chart) {
+    const counts = {};
+    ["xaxis", "yaxis"].forEach(function (name) {
+      const count = tickCount(chart.layout[name], chart.clientWidth);
+      if (count !== chart.layout[name].nticks) { counts[name + ".nticks"] = count; }
+    });
+    if (Object.keys(counts).length) { Plotly.relayout(chart, counts); }
+  }
+
   function draw(panel) {
     const section = panel.closest(".figure");
     const chart = data[section.id][Number(panel.dataset.panel)];
@@ -28,7 +44,10 @@
       chart.layout.dragmode = false;
       chart.layout.xaxis.fixedrange = chart.layout.yaxis.fixedrange = true;
     }
-    Plotly.newPlot(panel.querySelector(".live"), chart.traces, chart.layout, config).then(function () {
+    chart.layout.xaxis.nticks = tickCount(chart.layout.xaxis, panel.clientWidth);
+    chart.layout.yaxis.nticks = tickCount(chart.layout.yaxis, panel.clientWidth);
+    Plotly.newPlot(panel.querySelector(".live"), chart.traces, chart.layout, config).then(function (drawn) {
+      drawn.on("plotly_relayout", function () { retick(drawn); });
       panel.classList.add("drawn");
     });
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 from banditmips._extras import require
 from banditmips.experiments.report.chart import Axis, Chart, Panel, Series
-from banditmips.experiments.report.styles import SOURCES, SourceStyle, Style
+from banditmips.experiments.report.styles import NEUTRAL, SOURCES, SourceStyle, Style
 
 __all__ = ["panel_svg", "swatch_svg", "write_pictures"]
 
+# In inches: a panel, its margins on the left and below, and what its title takes above it in a whole figure.
 _PANEL_SIZE = (5.4, 3.9)
+_MARGINS = (0.72, 0.53)
+_PANEL_TITLE = 0.3
 _TEXT = "#1a1a1a"
 _SETTINGS = {
     "font.size": 10.5,
@@ -46,8 +50,7 @@ def panel_svg(panel: Panel) -> str:
     """Return one panel without title or legend, which the page has in HTML beside it."""
     with _settings():
         figure = _matplotlib("figure").Figure(figsize=_PANEL_SIZE)
-        axes = figure.add_axes((0.135, 0.135, 0.85, 0.845))
-        _draw(axes, panel)
+        _draw(_add_axes(figure, 0.0, 0.0), panel)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     # The prologue belongs to a file of its own, not to a picture within a page.
@@ -59,25 +62,48 @@ def write_pictures(chart: Chart, directory: Path) -> None:
     """Write a whole figure, with title and legend, as ``KEY.svg`` and ``KEY.png``."""
     n_columns = min(2, len(chart.panels))
     n_rows = -(-len(chart.panels) // n_columns)
-    width, height = max(_PANEL_SIZE[0] * n_columns, 7.5), _PANEL_SIZE[1] * n_rows
-    n_legend_columns = 3 if width > 9 else 2
-    n_entries = len(chart.names()) + len(chart.sources())
-    height += 0.7 + 0.25 * (-(-n_entries // n_legend_columns))
+    n_legend_columns = 4 if n_columns == 2 else 2
+    # Two lists side by side would need more room: names first, then sources, each begun on a line of its own.
+    n_lines = sum(-(-len(part) // n_legend_columns) for part in (chart.legend(), chart.sources()))
+    title = textwrap.wrap(chart.title, int(12.5 * _PANEL_SIZE[0] * n_columns))
+    legend_height, title_height = 0.26 * n_lines + 0.2, 0.15 + 0.22 * len(title)
+    row_height = _PANEL_SIZE[1] + _PANEL_TITLE
+    width, height = _PANEL_SIZE[0] * n_columns, title_height + row_height * n_rows + legend_height
     with _settings():
-        figure = _matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
-        grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-        for axes, panel in zip(grid, chart.panels, strict=False):
+        figure = _matplotlib("figure").Figure(figsize=(width, height))
+        for number, panel in enumerate(chart.panels):
+            row, column = divmod(number, n_columns)
+            bottom = height - title_height - row_height * (row + 1)
+            axes = _add_axes(figure, column * _PANEL_SIZE[0], bottom)
             _draw(axes, panel)
-            axes.set_title(panel.title, fontsize=11)
-        for axes in grid[len(chart.panels) :]:
-            axes.set_visible(False)
-        title = chart.title.replace(" (", "\n(", 1) if len(chart.title) > 80 else chart.title
-        figure.suptitle(title, fontsize=13, fontweight="bold")
-        figure.legend(
-            handles=_legend_handles(chart), loc="outside lower center", ncols=n_legend_columns, frameon=False
-        )
+            axes.set_title(panel.title, fontsize=10.5)
+        figure.suptitle("\n".join(title), fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
+        _draw_legends(figure, chart, n_legend_columns, legend_height / height)
         figure.savefig(directory / f"{chart.key}.svg", metadata={"Date": None})
         figure.savefig(directory / f"{chart.key}.png", dpi=130)
+
+
+def _add_axes(figure: Any, left: float, bottom: float) -> Any:
+    """Add axes at a place in inches, with room for their numbers; the layout engines take seconds for the same."""
+    width, height = figure.get_size_inches()
+    x, y = left + _MARGINS[0], bottom + _MARGINS[1]
+    size = _PANEL_SIZE[0] - _MARGINS[0] - 0.1, _PANEL_SIZE[1] - _MARGINS[1] - 0.1
+    return figure.add_axes((x / width, y / height, size[0] / width, size[1] / height))
+
+
+def _draw_legends(figure: Any, chart: Chart, n_columns: int, top: float) -> None:
+    line_height = 0.26 / figure.get_size_inches()[1]
+    for handles in (_name_handles(chart), _source_handles(chart)):
+        figure.legend(
+            handles=handles,
+            loc="upper center",
+            bbox_to_anchor=(0.5, top),
+            ncols=n_columns,
+            frameon=False,
+            fontsize=9.5,
+            handlelength=3.2,
+        )
+        top -= line_height * -(-len(handles) // n_columns)
 
 
 def _draw(axes: Any, panel: Panel) -> None:
@@ -98,12 +124,7 @@ def _number(line: Any, axis: Axis, limits: tuple[float, float]) -> None:
         steps = (1.0, 2.0, 5.0) if limits[1] / limits[0] < 60 else (1.0,)
         line.set_major_locator(ticker.LogLocator(base=10, subs=steps, numticks=9))
         line.set_minor_locator(ticker.NullLocator())
-    if axis.unit == "count":
-        line.set_major_formatter(ticker.EngFormatter(sep=""))
-    elif axis.unit:
-        line.set_major_formatter(ticker.EngFormatter(unit=axis.unit, sep=""))
-    else:
-        line.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    line.set_major_formatter(ticker.EngFormatter(sep="") if axis.unit else ticker.FormatStrFormatter("%g"))
 
 
 def _draw_series(axes: Any, series: Series) -> None:
@@ -137,20 +158,18 @@ def _marker(style: Style, look: SourceStyle) -> dict[str, Any]:
     }
 
 
-def _legend_handles(chart: Chart) -> list[Any]:
+def _name_handles(chart: Chart) -> list[Any]:
+    return [_handle(entry.name, entry.style, SOURCES[entry.source], entry.markers) for entry in chart.legend()]
+
+
+def _source_handles(chart: Chart) -> list[Any]:
+    return [_handle(SOURCES[source].label, NEUTRAL, SOURCES[source], True) for source in chart.sources()]
+
+
+def _handle(label: str, style: Style, look: SourceStyle, markers: bool) -> Any:
+    marker = _marker(style, look) if markers else {}
     line = _matplotlib("lines").Line2D
-    handles = [
-        line([], [], color=style.colour, label=name, linewidth=1.8, **_marker(style, SOURCES["paper"]))
-        for name, style in chart.names().items()
-    ]
-    for source in chart.sources():
-        look = SOURCES[source]
-        style = Style("#444444", "o", "circle")
-        marker = {} if source == "reference" else _marker(style, look)
-        handles.append(
-            line([], [], color=style.colour, label=look.label, linestyle=look.dash, linewidth=look.width, **marker)
-        )
-    return handles
+    return line([], [], color=style.colour, label=label, linestyle=look.dash, linewidth=look.width, **marker)
 
 
 def swatch_svg(style: Style, look: SourceStyle, *, marker: bool = True) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from banditmips.experiments.published import Published
 from banditmips.experiments.rows import Row
 
 __all__ = [
@@ -21,10 +21,12 @@ __all__ = [
     "Estimate",
     "Point",
     "aggregate",
+    "compact",
     "estimate",
     "failure_share",
     "mean_extra",
     "proportion",
+    "published_points",
     "sweep",
     "write_csv",
 ]
@@ -121,6 +123,20 @@ def proportion(successes: int, trials: int) -> Estimate:
     return Estimate(successes / trials, float(interval.low), float(interval.high), trials)
 
 
+def compact(count: float) -> str:
+    """Return a count as in 10k and 1.5M.
+
+    Examples
+    --------
+    >>> compact(950), compact(10_000), compact(999_999), compact(26_000_000)
+    ('950', '10k', '1M', '26M')
+    """
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= 0.9995 * unit:
+            return f"{count / unit:.3g}{name}"
+    return f"{count:.3g}"
+
+
 def aggregate(rows: Sequence[Row]) -> list[Point]:
     """Return one point for all trials of the same setting, in the order in which the settings first appear."""
     trials: dict[str, list[Row]] = {}
@@ -156,6 +172,29 @@ def _point(rows: Sequence[Row]) -> Point:
     )
 
 
+def published_points(published: Iterable[Published]) -> list[Point]:
+    """Return the points of the authors' logs; their trials are not known, so they have no intervals."""
+    return [
+        Point(
+            figure=each.figure,
+            dataset=each.dataset,
+            algorithm=each.algorithm,
+            source=PUBLISHED,
+            surrogate=False,
+            n=each.n,
+            d=each.d,
+            k=each.k,
+            delta=each.delta,
+            epsilon=each.epsilon,
+            parameters={},
+            naive=each.naive,
+            multiplies=estimate([each.multiplies]),
+            accuracy=estimate([each.accuracy]),
+        )
+        for each in published
+    ]
+
+
 def mean_extra(point: Point, name: str) -> Estimate | None:
     """Return the mean over the trials of a number in `Row.extra`, or None if no trial has it."""
     values = [float(row.extra[name]) for row in point.rows if row.extra.get(name) is not None]
@@ -170,16 +209,16 @@ def failure_share(point: Point) -> Estimate | None:
 
 
 def sweep(points: Sequence[Point], axis: str) -> list[Point]:
-    """Return the points that differ in ``axis`` ("n" or "d") at one value of the other, sorted by it.
+    """Return the points of a sweep of "n" or "d", sorted by it.
 
-    Of several values of the other the one with the most points is taken. Published points without d are a sweep of n.
+    A figure that has both says in the parameter "scaling" which one a row belongs to. Published points do not, but
+    those against n have no d.
     """
-    other: Callable[[Point], int | None] = (lambda point: point.d) if axis == "n" else (lambda point: point.n)
-    reach = Counter(other(point) for point in points if getattr(point, axis) is not None)
-    if not reach:
-        return []
-    held = reach.most_common(1)[0][0]
-    chosen = [point for point in points if getattr(point, axis) is not None and other(point) == held]
+    chosen = []
+    for point in points:
+        told = "n" if point.d is None else point.parameters.get("scaling", "d" if point.source == PUBLISHED else axis)
+        if told == axis:
+            chosen.append(point)
     return sorted(chosen, key=lambda point: int(getattr(point, axis)))
 
 

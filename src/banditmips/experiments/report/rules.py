@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scipy import stats
 
 from banditmips.experiments.report.fits import r_squared, slope
 from banditmips.experiments.report.judging import Evidence, Finding, Grade, Judge, Line, judge_each, surrogates
-from banditmips.experiments.report.points import Point, failure_share, mean_extra, sweep
+from banditmips.experiments.report.points import Estimate, Point, compact, failure_share, mean_extra, sweep
 
 __all__ = [
     "ACCURATE",
@@ -70,7 +71,7 @@ def slope_between(
         fit = slope(sweep(evidence.of(figure, dataset, algorithm), axis), axis)
         if fit is None:
             return None
-        reach = f"{axis} from {fit.x_low:,.0f} to {fit.x_high:,.0f}"
+        reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
         return Line(f"slope {fit}, {reach}", low <= fit.value <= high)
 
     return judge_each(figure, datasets, judge)
@@ -92,27 +93,31 @@ def fits_alike(figure: str, datasets: Sequence[str]) -> Judge:
 def every_trial_right(figure: str, datasets: Sequence[str]) -> Judge:
     """Claim: BanditMIPS returns the right answer in every trial; partly, where failures stay within delta."""
 
+    def judge(evidence: Evidence, dataset: str) -> Line | None:
+        points = evidence.of(figure, dataset, "BanditMIPS")
+        if not points:
+            return None
+        least = min(point.accuracy.mean for point in points)
+        worst = "" if least == 1.0 else f" ({_percent(least)} at the worst d)"
+        return Line(f"{_percent(_mean_accuracy(points))} right{worst}, delta {_allowed(points):g}", least == 1.0)
+
+    each = judge_each(figure, datasets, judge)
+
     def rule(evidence: Evidence) -> Finding:
-        found = {dataset: points for dataset in datasets if (points := evidence.of(figure, dataset, "BanditMIPS"))}
-        lines = []
-        kept = 0
-        for dataset, points in found.items():
-            mean = sum(point.accuracy.mean for point in points) / len(points)
-            least = min(point.accuracy.mean for point in points)
-            allowed = max(point.delta or 0.0 for point in points)
-            kept += mean >= 1 - allowed
-            text = f"{dataset}: {_percent(mean)} right, at least {_percent(least)} at each d (delta = {allowed:g})"
-            lines.append(Line(text, least == 1.0))
-        if not lines:
-            return Finding(Grade.NOT_RUN)
-        missing = [dataset for dataset in datasets if dataset not in found]
-        if missing:
-            lines.append(Line(f"not run on {', '.join(missing)}"))
-        perfect = all(line.agrees for line in lines)
-        grade = Grade.REPRODUCED if perfect else Grade.PARTLY if kept else Grade.NOT
-        return Finding(grade, tuple(lines), surrogates(evidence, figure, found))
+        finding = each(evidence)
+        groups = [evidence.of(figure, dataset, "BanditMIPS") for dataset in finding.lines]
+        kept = any(_mean_accuracy(points) >= 1 - _allowed(points) for points in groups)
+        return replace(finding, grade=Grade.PARTLY) if finding.grade is Grade.NOT and kept else finding
 
     return rule
+
+
+def _mean_accuracy(points: Sequence[Point]) -> float:
+    return sum(point.accuracy.mean for point in points) / len(points)
+
+
+def _allowed(points: Sequence[Point]) -> float:
+    return max(point.delta or 0.0 for point in points)
 
 
 def times_ahead(dataset: str, algorithm: str, claimed: float) -> Judge:
@@ -124,13 +129,13 @@ def times_ahead(dataset: str, algorithm: str, claimed: float) -> Judge:
             return Finding(Grade.NOT_RUN)
         own, rivals = compared
         factor, text = _factor(own, rivals)
-        lines = [Line(f"{text} at d = {own.d:,}", factor >= NEARLY * claimed)]
         accurate = [rival for rival in rivals if rival.accuracy.mean >= ACCURATE]
         if accurate and min(rivals, key=_multiplies) not in accurate:
-            lines.append(Line(f"{_factor(own, accurate)[1]}, the next of those right in {ACCURATE:.0%}"))
-        lines.append(Line(f"its own accuracy is {_percent(own.accuracy.mean)}"))
-        grade = Grade.REPRODUCED if factor >= NEARLY * claimed else Grade.PARTLY if factor > 1 else Grade.NOT
-        return Finding(grade, tuple(lines), surrogates(evidence, "figure2", [dataset]))
+            text += f", {_factor(own, accurate)[1]}"
+        own_accuracy = f"itself {_percent(own.accuracy.mean)} right"
+        line = Line(f"{text}; {own_accuracy}, d {compact(_d(own))}", factor >= NEARLY * claimed)
+        grade = Grade.REPRODUCED if line.agrees else Grade.PARTLY if factor > 1 else Grade.NOT
+        return Finding(grade, {dataset: line}, surrogates(evidence, "figure2", [dataset]))
 
     return rule
 
@@ -139,14 +144,13 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
     """Claim: every baseline needs substantially more multiplies than each of ``algorithms``."""
 
     def judge(evidence: Evidence, dataset: str) -> Line | None:
-        factors, texts = [], []
+        factors = {}
         for algorithm in algorithms:
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
-                factor, text = _factor(*compared)
-                factors.append(factor)
-                texts.append(f"{algorithm} {text}")
-        return Line("; ".join(texts), min(factors) >= SUBSTANTIAL) if factors else None
+                factors[algorithm], _ = _factor(*compared)
+        text = ", ".join(f"{algorithm} {factor:,.3g}×" for algorithm, factor in factors.items())
+        return Line(text, min(factors.values()) >= SUBSTANTIAL) if factors else None
 
     return judge_each("figure2", datasets, judge)
 
@@ -167,7 +171,7 @@ def _beside_baselines(evidence: Evidence, dataset: str, algorithm: str) -> tuple
 def _factor(own: Point, rivals: Sequence[Point]) -> tuple[float, str]:
     best = min(rivals, key=_multiplies)
     factor = best.multiplies.mean / own.multiplies.mean
-    return factor, f"{factor:,.3g}× fewer than {best.algorithm} (accuracy {_percent(best.accuracy.mean)})"
+    return factor, f"{factor:,.3g}× fewer than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
 
 
 def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
@@ -180,10 +184,10 @@ def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
         if not alpha or not plain:
             return None
         factor = plain[-1].multiplies.mean / alpha[-1].multiplies.mean
-        accuracies = [sum(point.accuracy.mean for point in points) / len(points) for points in (alpha, plain)]
+        accuracies = [_mean_accuracy(points) for points in (alpha, plain)]
         agrees = factor > 1 and accuracies[0] >= accuracies[1] - AS_ACCURATE
         told = f"{factor:,.3g}× fewer" if factor > 1 else f"{1 / factor:,.3g}× more"
-        return Line(f"{told}, accuracy {_percent(accuracies[0])} against {_percent(accuracies[1])}", agrees)
+        return Line(f"{told}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
 
     return judge_each("figure2", datasets, judge, required=required)
 
@@ -201,7 +205,7 @@ def baselines_grow(datasets: Sequence[str]) -> Judge:
         if not slopes:
             return None
         least = min(slopes, key=lambda name: slopes[name])
-        return Line(f"smallest slope {slopes[least]:.2f} ({least})", slopes[least] >= SQUARE_ROOT)
+        return Line(f"slope {slopes[least]:.2f} or more ({least})", slopes[least] >= SQUARE_ROOT)
 
     return judge_each("figure2", datasets, judge)
 
@@ -234,7 +238,7 @@ def best_trade_off(figure: str, datasets: Sequence[str]) -> Judge:
         if not own or not rivals:
             return None
         mine, theirs = _fastest(own), _fastest(rivals)
-        text = f"{_speed_up(mine)} against {_speed_up(theirs)}"
+        text = f"{_speed_up(mine)}, {_speed_up(theirs)}"
         return Line(text, mine is not None and (theirs is None or (mine.speed_up or 0) > (theirs.speed_up or 0)))
 
     return judge_each(figure, datasets, judge)
@@ -249,7 +253,7 @@ def worse_trade_off(figure: str, datasets: Sequence[str], worse: str, better: st
             return None
         low, high = (_fastest(group) for group in points)
         agrees = high is not None and (low is None or (low.speed_up or 0) < (high.speed_up or 0))
-        return Line(f"{_speed_up(low)} against {_speed_up(high)}", agrees)
+        return Line(f"{_speed_up(low)}, {_speed_up(high)}", agrees)
 
     return judge_each(figure, datasets, judge)
 
@@ -261,7 +265,7 @@ def _fastest(points: Sequence[Point]) -> Point | None:
 
 
 def _speed_up(point: Point | None) -> str:
-    return "none that accurate" if point is None else f"{point.speed_up:,.3g}× ({point.algorithm})"
+    return "none that accurate" if point is None else f"{point.algorithm} {point.speed_up:,.3g}×"
 
 
 def trades_off(figure: str, datasets: Sequence[str]) -> Judge:
@@ -273,8 +277,8 @@ def trades_off(figure: str, datasets: Sequence[str]) -> Judge:
             return None
         fast, slow = points[0], points[-1]
         factor = slow.multiplies.mean / fast.multiplies.mean
-        accuracies = f"accuracy {_percent(fast.accuracy.mean)} to {_percent(slow.accuracy.mean)}"
-        return Line(f"multiplies differ {factor:,.3g}×, {accuracies}", factor >= WIDE)
+        accuracies = f"{_percent(fast.accuracy.mean)} to {_percent(slow.accuracy.mean)} right"
+        return Line(f"multiplies {factor:,.3g}× apart, {accuracies}", factor >= WIDE)
 
     return judge_each(figure, datasets, judge)
 
@@ -282,58 +286,39 @@ def trades_off(figure: str, datasets: Sequence[str]) -> Judge:
 def failures_within_delta() -> Judge:
     """Claim: a search fails with probability delta at most, at every setting that was counted."""
 
-    def rule(evidence: Evidence) -> Finding:
-        datasets = evidence.datasets("beyond_failures")
-        shares = {
-            dataset: [
-                (point, share)
-                for point in evidence.of("beyond_failures", dataset)
-                if point.delta and (share := failure_share(point)) is not None
-            ]
-            for dataset in datasets
-        }
-        n_tests = sum(map(len, shares.values()))
-        lines, n_beyond = [], 0
-        for dataset, counted in shares.items():
-            beyond = 0
-            for point, share in counted:
-                failures = round(share.mean * share.count)
-                chance = stats.binomtest(failures, share.count, point.delta or 0.0, alternative="greater").pvalue
-                beyond += chance < SIGNIFICANT / n_tests
-            n_beyond += beyond
-            if counted:
-                worst = max(share.mean / (point.delta or 1.0) for point, share in counted)
-                text = f"{dataset}: {beyond} of {len(counted)} settings above delta, at most {worst:,.2g} of delta"
-                lines.append(Line(text, beyond == 0))
-        if not lines:
-            return Finding(Grade.NOT_RUN)
-        grade = Grade.REPRODUCED if not n_beyond else Grade.NOT if n_beyond == n_tests else Grade.PARTLY
-        return Finding(grade, tuple(lines), surrogates(evidence, "beyond_failures", datasets))
+    def judge(evidence: Evidence, dataset: str) -> Line | None:
+        n_tests = sum(len(_failure_shares(evidence, name)) for name in evidence.datasets("beyond_failures"))
+        shares = _failure_shares(evidence, dataset)
+        if not shares:
+            return None
+        beyond = 0
+        for delta, share in shares:
+            failures = round(share.mean * share.count)
+            chance = stats.binomtest(failures, share.count, delta, alternative="greater").pvalue
+            beyond += chance < SIGNIFICANT / n_tests
+        worst = max(share.mean / delta for delta, share in shares)
+        return Line(f"{beyond} of {len(shares)} settings above delta, worst {worst:,.2g} delta", beyond == 0)
 
-    return rule
+    return judge_each("beyond_failures", None, judge)
+
+
+def _failure_shares(evidence: Evidence, dataset: str) -> list[tuple[float, Estimate]]:
+    points = evidence.of("beyond_failures", dataset)
+    return [(point.delta, share) for point in points if point.delta and (share := failure_share(point)) is not None]
 
 
 def within_theorem_1() -> Judge:
     """Claim: the multiplies stay within the bound of Theorem 1."""
 
-    def rule(evidence: Evidence) -> Finding:
-        shares: dict[str, list[float]] = {}
-        for dataset in evidence.datasets("beyond_theorem1"):
-            for point in evidence.of("beyond_theorem1", dataset):
-                bound = mean_extra(point, "bound_theorem1")
-                if bound is not None:
-                    shares.setdefault(dataset, []).append(point.multiplies.mean / bound.mean)
-        if not shares:
-            return Finding(Grade.NOT_RUN)
-        lines = tuple(
-            Line(f"{dataset}: {min(of):.2g} to {max(of):.2g} of the bound", max(of) <= 1)
-            for dataset, of in shares.items()
-        )
-        within = [share <= 1 for of in shares.values() for share in of]
-        grade = Grade.REPRODUCED if all(within) else Grade.PARTLY if any(within) else Grade.NOT
-        return Finding(grade, lines, surrogates(evidence, "beyond_theorem1", shares))
+    def judge(evidence: Evidence, dataset: str) -> Line | None:
+        shares = [
+            point.multiplies.mean / bound.mean
+            for point in evidence.of("beyond_theorem1", dataset)
+            if (bound := mean_extra(point, "bound_theorem1")) is not None
+        ]
+        return Line(f"{min(shares):.2g} to {max(shares):.2g} of the bound", max(shares) <= 1) if shares else None
 
-    return rule
+    return judge_each("beyond_theorem1", None, judge)
 
 
 def _d(point: Point) -> int:
@@ -346,7 +331,6 @@ def _multiplies(point: Point) -> float:
 
 def _percent(share: float) -> str:
     """Return a share in per cent; never 100 % for less than all."""
-    text = f"{100 * share:.1f}"
-    if text == "100.0":
-        return "100 %" if share == 1.0 else "over 99.9 %"
-    return f"{text} %"
+    if share == 1.0:
+        return "100 %"
+    return f"{min(100 * share, 99.9):.1f} %"

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from banditmips.experiments.report.points import PUBLISHED
 from banditmips.experiments.rows import OURS, PAPER
 
-__all__ = [
-    "OUR_ALGORITHMS",
-    "REFERENCE",
-    "SOURCES",
-    "SourceStyle",
-    "Style",
-    "bound_style",
-    "is_baseline",
-    "order_of",
-    "style_of",
-]
+__all__ = ["BASELINES", "BOUND", "NEUTRAL", "REFERENCE", "SOURCES", "SourceStyle", "Style", "order_of", "style_of"]
 
 REFERENCE = "reference"
 """The source of lines that nobody measured: the naive count, a bound, the diagonal."""
 
-OUR_ALGORITHMS = ("BanditMIPS", "BanditMIPS-alpha", "Bucket_AE")
-"""The paper's own algorithms; all others but the naive one are baselines."""
+BASELINES = (
+    "BoundedME",
+    "Greedy-MIPS",
+    "LSH-MIPS",
+    "H2-ALSH-MIPS",
+    "NEQ-MIPS",
+    "PCA-MIPS",
+    "HNSW-MIPS",
+    "NAPG-MIPS",
+)
+"""The algorithms that the paper compares with."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,8 @@ _STYLES = {
     "BanditMIPS": Style("#0072B2", "o", "circle"),
     "BanditMIPS-alpha": Style("#D55E00", "D", "diamond"),
     "Bucket_AE": Style("#000000", "s", "square"),
+    "BanditMIPS, fitted": Style("#00806E", "s", "square"),
+    "MatchingPursuit": Style("#00806E", "s", "square"),
     "BoundedME": Style("#332288", "^", "triangle-up"),
     "Greedy-MIPS": Style("#8A8A1F", "v", "triangle-down"),
     "LSH-MIPS": Style("#CC6677", "<", "triangle-left"),
@@ -76,15 +77,22 @@ _STYLES = {
 }
 _UNKNOWN = Style("#6B6B6B", "*", "star")
 
-# Paul Tol's vibrant scheme: not the algorithms' colours, because these are variants of one algorithm.
-_BOUNDS = (
-    Style("#0077BB", "o", "circle"),
-    Style("#CC3311", "D", "diamond"),
-    Style("#00806E", "s", "square"),
-    Style("#BB4A00", "^", "triangle-up"),
-    Style("#EE3377", "v", "triangle-down"),
-    Style("#1A87A8", "p", "pentagon"),
-)
+NEUTRAL = Style("#444444", "o", "circle")
+"""What a legend shows a source with, as it belongs to no algorithm."""
+
+# Paul Tol's vibrant scheme, darkened where it was too light for lines: not the algorithms' colours, because these are
+# variants of one algorithm. A variant is named by its bound and its sampling.
+_VARIANTS = {
+    "hoeffding, uniform": Style("#0077BB", "o", "circle"),
+    "hoeffding, sigma squared, uniform": Style("#1A87A8", "p", "pentagon"),
+    "hoeffding_serfling, uniform": Style("#332288", "^", "triangle-up"),
+    "bernstein, uniform": Style("#BB4A00", "v", "triangle-down"),
+    "paired, uniform": Style("#C2185B", "D", "diamond"),
+    "paired, auto": Style("#00806E", "s", "square"),
+}
+
+BOUND = Style("#C2185B", "D", "diamond")
+"""The look of a bound that a theorem gives."""
 
 SOURCES = {
     PAPER: SourceStyle("measured, the paper's settings", "-", "solid", 1.8, False),
@@ -94,21 +102,12 @@ SOURCES = {
 }
 
 
-def style_of(algorithm: str) -> Style:
-    """Return the look of an algorithm."""
-    return _STYLES.get(algorithm, _UNKNOWN)
+def style_of(name: str) -> Style:
+    """Return the look of an algorithm, or of a variant of one."""
+    return _STYLES.get(name) or _VARIANTS.get(name, _UNKNOWN)
 
 
-def bound_style(number: int) -> Style:
-    """Return the look of the variant of this number, where a figure compares variants of one algorithm."""
-    return _BOUNDS[number % len(_BOUNDS)]
-
-
-def is_baseline(algorithm: str) -> bool:
-    """Tell whether an algorithm is one that the paper compares with."""
-    return algorithm not in (*OUR_ALGORITHMS, "Naive")
-
-
-def order_of(algorithm: str) -> int:
-    """Return the place of an algorithm in every legend; unknown ones come last."""
-    return list(_STYLES).index(algorithm) if algorithm in _STYLES else len(_STYLES)
+def order_of(name: str) -> int:
+    """Return the place of an algorithm or variant in every legend; unknown ones come last."""
+    known = [*_STYLES, *_VARIANTS]
+    return known.index(name) if name in known else len(known)

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from banditmips.experiments.report.claims import CLAIMS, Claim
-from banditmips.experiments.report.judging import Evidence, Finding, Grade, Line
+from banditmips.experiments.report.judging import Evidence, Finding, Grade
 from banditmips.experiments.report.points import PUBLISHED, Point
 from banditmips.experiments.rows import OURS, PAPER
 
-__all__ = ["Verdict", "judge_claims", "summary", "verdict_markdown"]
+__all__ = ["GRADE_SIGNS", "Verdict", "judge_claims", "summary", "verdict_markdown"]
 
-_SIGNS = {True: "✓ ", False: "✗ ", None: ""}
-_GRADE_SIGNS = {Grade.REPRODUCED: "✓", Grade.PARTLY: "◐", Grade.NOT: "✗", Grade.NOT_RUN: "–"}
+GRADE_SIGNS = {Grade.REPRODUCED: "✓", Grade.PARTLY: "◐", Grade.NOT: "✗", Grade.NOT_RUN: "–"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,11 @@ class Verdict:
         return self.paper.grade
 
     @property
+    def datasets(self) -> list[str]:
+        """The datasets that any of the three sources has something on."""
+        return list(dict.fromkeys([*self.published.lines, *self.paper.lines, *self.ours.lines]))
+
+    @property
     def surrogates(self) -> tuple[str, ...]:
         """The datasets judged for which synthetic numbers stood in."""
         return tuple(dict.fromkeys((*self.paper.surrogates, *self.ours.surrogates)))
@@ -44,9 +48,15 @@ def judge_claims(measured: Iterable[Point], published: Iterable[Point]) -> list[
     return [Verdict(claim, *(claim.judge(evidence[source]) for source in evidence)) for claim in CLAIMS]
 
 
-def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return how many claims got which verdict, in words."""
-    counts = Counter(verdict.grade for verdict in verdicts)
+def summary(grades: Iterable[Grade]) -> str:
+    """Return how many claims got which verdict, in words.
+
+    Examples
+    --------
+    >>> summary([Grade.NOT, Grade.REPRODUCED, Grade.NOT])
+    '1 reproduced, 2 not reproduced'
+    """
+    counts = Counter(grades)
     return ", ".join(f"{counts[grade]} {grade}" for grade in Grade if counts[grade])
 
 
@@ -70,15 +80,11 @@ def verdict_markdown(verdicts: Sequence[Verdict]) -> str:
 
 def finding_markdown(finding: Finding) -> str:
     """Return a finding as the text of one cell."""
-    return "<br>".join(map(line_text, finding.lines)) or "-"
-
-
-def line_text(line: Line) -> str:
-    """Return a line with a sign for whether it agrees with the claim."""
-    return _SIGNS[line.agrees] + line.text
+    lines = [f"{'✓' if line.agrees else '✗'} {dataset}: {line.text}" for dataset, line in finding.lines.items()]
+    return "<br>".join(lines) or "-"
 
 
 def grade_text(verdict: Verdict) -> str:
     """Return a verdict in words, with the datasets that were surrogates."""
-    text = f"{_GRADE_SIGNS[verdict.grade]} {verdict.grade}"
+    text = f"{GRADE_SIGNS[verdict.grade]} {verdict.grade}"
     return f"{text}; surrogate data for {', '.join(verdict.surrogates)}" if verdict.surrogates else text

@@ -1,0 +1,161 @@
+"""Made-up rows of every figure: smooth curves with seeded noise, in the shape of a real run but measured nowhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from banditmips.experiments.rows import ROWS_FILE, RUN_FILE, Row
+
+FOUR = ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM", "Netflix", "MovieLens")
+SURROGATES = ("Netflix", "MovieLens", "Sift-1M", "CryptoPairs")
+# Multiplies of a baseline at n = 100 over d, made up.
+BASELINES = {
+    "BoundedME": 80.0,
+    "LSH-MIPS": 95.0,
+    "H2-ALSH-MIPS": 60.0,
+    "NEQ-MIPS": 20.0,
+    "PCA-MIPS": 25.0,
+    "HNSW-MIPS": 45.0,
+    "NAPG-MIPS": 42.0,
+    "Greedy-MIPS": 220.0,
+}
+OWN = {("BanditMIPS", "paper"): 9000.0, ("BanditMIPS-alpha", "paper"): 4000.0, ("BanditMIPS", "ours"): 2500.0}
+VARIANTS = {
+    ("hoeffding", "uniform"): 20_000.0,
+    ("hoeffding_serfling", "uniform"): 15_000.0,
+    ("bernstein", "uniform"): 12_000.0,
+    ("paired", "uniform"): 6000.0,
+    ("paired", "auto"): 4000.0,
+}
+N_TRIALS = 3
+
+BASE = Row(
+    figure="figure1",
+    dataset="NORMAL_CUSTOM",
+    surrogate=False,
+    algorithm="BanditMIPS",
+    settings="paper",
+    n=100,
+    d=1000,
+    k=1,
+    delta=0.001,
+    epsilon=0.0,
+    trial=0,
+    seed=0,
+    multiplies=1.0,
+    accuracy=1.0,
+    naive=1e5,
+    seconds=1e-3,
+)
+
+
+class _Maker:
+    def __init__(self):
+        self.rows = []
+        self._noise = np.random.default_rng(0)
+
+    def add(self, multiplies, n_trials=N_TRIALS, **values):
+        """Add the trials of one setting, with 5 % of noise."""
+        base = replace(BASE, **values)
+        base = replace(base, naive=float(base.n * base.d), surrogate=base.dataset in SURROGATES)
+        for trial in range(n_trials):
+            count = min(multiplies * math.exp(0.05 * self._noise.normal()), 2.5 * base.naive)
+            self.rows.append(replace(base, trial=trial, seed=trial, multiplies=count, seconds=count * 1e-9))
+
+    def figure_1_and_4_and_8_and_9(self):
+        for settings, base in (("paper", 15_000.0), ("ours", 5_000.0)):
+            for d in (10_000, 100_000, 1_000_000):
+                for dataset in FOUR:
+                    growth = (d / 10_000) ** (0.5 if dataset == "NORMAL_CUSTOM" else 0.01)
+                    self.add(base * growth, dataset=dataset, d=d, settings=settings)
+                self.add(base, figure="figure4", dataset="Sift-1M", n=10, d=d, settings=settings)
+                self.add(base, figure="figure4", dataset="CryptoPairs", d=d, settings=settings)
+                self.add(base / 5, figure="figure8", dataset="SimpleSong", d=26 * d, n=10, settings=settings)
+                self.add(98.0 * d, figure="figure9", dataset="SymmetricNormal", d=d // 10, settings=settings)
+
+    def figure_2(self):
+        for dataset in FOUR:
+            for d in (1000, 3000, 10_000):
+                for (algorithm, settings), count in OWN.items():
+                    self.add(count, figure="figure2", dataset=dataset, d=d, k=5, algorithm=algorithm, settings=settings)
+                for algorithm, factor in BASELINES.items():
+                    values = {"figure": "figure2", "dataset": dataset, "d": d, "k": 5, "algorithm": algorithm}
+                    self.add(factor * d, delta=None, epsilon=None, accuracy=0.93, **values)
+
+    def figures_3_5_6(self):
+        for figure, k in (("figure3", 1), ("figure5", 5), ("figure6", 10)):
+            for dataset in FOUR:
+                for step in range(6):
+                    accuracy = 1 - 0.03 * step
+                    values = {"figure": figure, "dataset": dataset, "n": 1000, "d": 10_000, "k": k}
+                    for (algorithm, settings), count in OWN.items():
+                        own = {"algorithm": algorithm, "settings": settings, "delta": 10.0 ** (step - 6)}
+                        self.add(30 * count / (1 + step), n_trials=2, accuracy=accuracy, **own, **values)
+                    for algorithm, factor in BASELINES.items():
+                        swept = {"budget": 2**step}
+                        count = 1e5 * factor / (1 + step)
+                        other = {"algorithm": algorithm, "delta": None, "parameters": swept, **values}
+                        self.add(count, n_trials=2, accuracy=max(1 - 0.15 * step, 0.0), **other)
+
+    def figure_7(self):
+        for dataset in ("CORRELATED_NORMAL_CUSTOM", "Netflix"):
+            for settings in ("paper", "ours"):
+                for algorithm, power in (("BanditMIPS", 1.0), ("Bucket_AE", 0.6)):
+                    values = {"figure": "figure7", "dataset": dataset, "algorithm": algorithm, "settings": settings}
+                    for n in (5000, 20_000, 80_000):
+                        self.add(20.0 * n**power, n=n, d=800, parameters={"scaling": "n"}, **values)
+                    if algorithm == "Bucket_AE":
+                        for d in (1000, 8000, 50_000):
+                            self.add(2000.0, n=1000, d=d, parameters={"scaling": "d"}, **values)
+
+    def beyond(self):
+        for dataset in FOUR:
+            for d in (1000, 10_000, 100_000):
+                for (bound, sampling), count in VARIANTS.items():
+                    settings = "paper" if bound == "hoeffding" else "ours"
+                    told = {"bound": bound, "sampling": sampling}
+                    self.add(count, figure="beyond_bounds", dataset=dataset, d=d, settings=settings, parameters=told)
+                for settings, count in (("paper", 9000.0), ("ours", 4000.0)):
+                    values = {"dataset": dataset, "d": d, "settings": settings}
+                    self.add(count, figure="beyond_clock", extra={"blas_seconds": d * 5e-9}, **values)
+                    self.add(count, figure="beyond_theorem1", extra={"bound_theorem1": 160_000.0}, **values)
+            for delta, failures in ((0.001, 0), (0.01, 1), (0.1, 4), (0.3, 11)):
+                for bound, settings in (("hoeffding", "paper"), ("paired", "ours")):
+                    told = {"bound": bound, "sampling": "uniform" if settings == "paper" else "auto"}
+                    counted = {"failures": failures // (1 + (settings == "paper")), "trials": 200}
+                    values = {"dataset": dataset, "delta": delta, "settings": settings, "parameters": told}
+                    self.add(9000.0, figure="beyond_failures", n_trials=2, extra=counted, **values)
+
+
+@pytest.fixture(scope="package")
+def made_up_rows():
+    """Rows of every figure, made up."""
+    maker = _Maker()
+    maker.figure_1_and_4_and_8_and_9()
+    maker.figure_2()
+    maker.figures_3_5_6()
+    maker.figure_7()
+    maker.beyond()
+    return maker.rows
+
+
+@pytest.fixture(scope="package")
+def made_up_run(made_up_rows, tmp_path_factory):
+    """The directory of a finished run, made up."""
+    directory = tmp_path_factory.mktemp("run")
+    (directory / ROWS_FILE).write_text("".join(row.to_json() + "\n" for row in made_up_rows))
+    run = {
+        "quick": True,
+        "figures": ["figure1"],
+        "surrogates": list(SURROGATES),
+        "machine": {"processor": "made up", "cores": 2},
+        "versions": {"banditmips": "0", "numpy": "0"},
+        "seeds": [0, 1, 2],
+    }
+    (directory / RUN_FILE).write_text(json.dumps(run))
+    return directory
