@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -58,12 +59,15 @@ def slope(points: Sequence[Point], axis: str) -> Slope | None:
     if len({x for x, _ in pairs}) < 2:
         return None
     x, y = np.log(np.array(pairs)).T
-    fit = stats.linregress(x, y)
-    ends: tuple[float | None, float | None] = (None, None)
+    # By hand, because SciPy's linregress has NaN for the error where all multiplies are equal.
+    spread = float(((x - x.mean()) ** 2).sum())
+    value = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
+    low = high = None
     if x.size > 2:
-        half = float(stats.t.ppf(0.975, x.size - 2) * fit.stderr)
-        ends = (float(fit.slope) - half, float(fit.slope) + half)
-    return Slope(float(fit.slope), *ends, float(np.exp(x.min())), float(np.exp(x.max())))
+        error = math.sqrt(_residual(x, y) / (x.size - 2) / spread)
+        half = float(stats.t.ppf(0.975, x.size - 2)) * error
+        low, high = value - half, value + half
+    return Slope(value, low, high, float(np.exp(x.min())), float(np.exp(x.max())))
 
 
 def r_squared(points: Sequence[Point], axis: str = "d") -> dict[str, float] | None:

@@ -80,7 +80,7 @@ def write_pictures(chart: Chart, directory: Path) -> None:
         figure.suptitle("\n".join(title), fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
         _draw_legends(figure, chart, n_legend_columns, legend_height / height)
         figure.savefig(directory / f"{chart.key}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{chart.key}.png", dpi=130)
+        figure.savefig(directory / f"{chart.key}.png", dpi=130, pil_kwargs={"compress_level": 4})
 
 
 def _add_axes(figure: Any, left: float, bottom: float) -> Any:

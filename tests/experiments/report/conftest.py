@@ -1,9 +1,16 @@
-"""Made-up rows of every figure: smooth curves with seeded noise, in the shape of a real run but measured nowhere."""
+"""Made-up rows of every figure, smooth curves with seeded noise that nobody measured; and a browser to look with."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -159,3 +166,124 @@ def made_up_run(made_up_rows, tmp_path_factory):
     }
     (directory / RUN_FILE).write_text(json.dumps(run))
     return directory
+
+
+class Browser:
+    """A headless Chromium, spoken to in its own protocol (CDP) over a pair of pipes: no driver, no packages.
+
+    Attributes
+    ----------
+    problems
+        Errors and warnings of the console, exceptions, and requests that failed, since the last `open`.
+    """
+
+    FLAGS = (
+        "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic --no-first-run "
+        "--disable-background-networking --disable-component-update --disable-sync --hide-scrollbars "
+        "--remote-debugging-pipe"
+    )
+
+    def __init__(self, program, profile):
+        commands, self._commands = os.pipe()
+        self._answers, answers = os.pipe()
+        # Chromium reads commands from descriptor 3 and answers on 4.
+        start = f'exec "$@" 3<&{commands} 4>&{answers}'
+        self._process = subprocess.Popen(
+            ["bash", "-c", start, "bash", program, *self.FLAGS.split(), f"--user-data-dir={profile}", "about:blank"],
+            pass_fds=(commands, answers),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(commands)
+        os.close(answers)
+        self._number, self._received, self._session = 0, b"", None
+        self._events, self.problems = [], []
+        pages = [target for target in self.call("Target.getTargets")["targetInfos"] if target["type"] == "page"]
+        attached = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        """Send a command and return its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while (answer := self._receive()).get("id") != self._number:
+            self._note(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+    def _receive(self, seconds=60):
+        while b"\0" not in self._received:
+            ready, _, _ = select.select([self._answers], [], [], seconds)
+            part = os.read(self._answers, 1 << 20) if ready else b""
+            if not part:
+                raise RuntimeError("Chromium does not answer" if not ready else "Chromium has ended")
+            self._received += part
+        message, _, self._received = self._received.partition(b"\0")
+        return json.loads(message)
+
+    def _note(self, event):
+        method, told = event.get("method"), event.get("params", {})
+        self._events.append(method)
+        if method == "Runtime.exceptionThrown":
+            self.problems.append(told["exceptionDetails"])
+        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+            self.problems.append(told)
+        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+            self.problems.append(told["entry"])
+        elif method == "Network.requestWillBeSent" and told["request"]["url"].startswith("http"):
+            self.problems.append(told["request"]["url"])
+
+    def open(self, path, *, width=1280, height=900, phone=False, scripts=True):
+        """Show a file in a window of some size."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
+        self._events.clear()
+        self.problems.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        while "Page.loadEventFired" not in self._events:
+            self._note(self._receive())
+
+    def run(self, script):
+        """Return the value of a JavaScript expression; a promise is waited for."""
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(result["exceptionDetails"]["exception"]["description"])
+        return result["result"].get("value")
+
+    def screenshot(self, path):
+        """Write a picture of the whole page."""
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
+        return path
+
+    def print(self, path):
+        """Write the page as it would be printed."""
+        path.write_bytes(base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"]))
+        return path
+
+    def close(self):
+        """End the browser and everything it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._commands)
+        os.close(self._answers)
+
+
+@pytest.fixture(scope="package")
+def browser(tmp_path_factory):
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("there is no Chromium to look at the page with; scripts/chromium installs one where it can")
+    opened = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
