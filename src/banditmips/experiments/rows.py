@@ -13,7 +13,18 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FIGURES", "OURS", "PAPER", "ROWS_FILE", "RUN_FILE", "Row", "append_row", "read_rows", "row_key"]
+__all__ = [
+    "FIGURES",
+    "OURS",
+    "PAPER",
+    "ROWS_FILE",
+    "RUN_FILE",
+    "Row",
+    "append_row",
+    "identity_key",
+    "read_rows",
+    "row_key",
+]
 
 ROWS_FILE, RUN_FILE = "rows.jsonl", "run.json"
 
@@ -128,7 +139,12 @@ def row_key(row: Row) -> str:
     >>> row_key(Row.from_json(row.to_json())) == row_key(row)
     True
     """
-    return json.dumps([getattr(row, name) for name in _IDENTITY], sort_keys=True)
+    return identity_key(**{name: getattr(row, name) for name in _IDENTITY})
+
+
+def identity_key(**fields: Any) -> str:
+    """Return the key of the row that will have these values in the fields that make up a key."""
+    return json.dumps([fields[name] for name in _IDENTITY], sort_keys=True)
 
 
 def append_row(path: str | os.PathLike[str], row: Row) -> None:
