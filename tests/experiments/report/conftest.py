@@ -259,9 +259,13 @@ class Browser:
             raise RuntimeError(result["exceptionDetails"]["exception"]["description"])
         return result["result"].get("value")
 
-    def screenshot(self, path):
-        """Write a picture of the whole page."""
-        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, selector, path):
+        """Write a picture of one element, however far down the page (a picture of all of it takes seconds)."""
+        box = self.run(
+            f"""(() => {{ const box = document.querySelector("{selector}").getBoundingClientRect();
+            return {{x: box.x + scrollX, y: box.y + scrollY, width: box.width, height: box.height, scale: 1}}; }})()"""
+        )
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=box)
         path.write_bytes(base64.b64decode(shot["data"]))
         return path
 

@@ -51,7 +51,7 @@ def test_every_figure_draws_without_complaint(page, browser, tmp_path):
     hidden = "[...document.querySelectorAll('.still')].every(still => getComputedStyle(still).visibility == 'hidden')"
     assert browser.run(hidden)
     assert browser.run(OVERFLOW) == 0
-    assert browser.screenshot(tmp_path / "desktop.png").stat().st_size > 100_000
+    assert browser.screenshot("#figure2", tmp_path / "desktop.png").stat().st_size > 50_000
     assert browser.problems == []
 
 
@@ -114,7 +114,7 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(page, browser, tmp_path
     assert browser.run("[...document.querySelectorAll('table')].every(table => table.closest('.box'))")
     wide = "[...document.querySelectorAll('.panel, .legend, p')].filter(each => each.scrollWidth > innerWidth).length"
     assert browser.run(wide) == 0
-    browser.screenshot(tmp_path / "phone.png")
+    browser.screenshot("#figure1", tmp_path / "phone.png")
     assert browser.problems == []
 
 
@@ -129,7 +129,7 @@ def test_without_scripts_there_are_pictures(page, browser, tmp_path):
     boxes = browser.run("[...document.querySelectorAll('.legend input')].map(box => getComputedStyle(box).display)")
     assert set(boxes) == {"none"}
     assert browser.run("document.querySelectorAll('.live svg').length") == 0
-    browser.screenshot(tmp_path / "no-scripts.png")
+    browser.screenshot("#figure3", tmp_path / "no-scripts.png")
 
 
 def test_paper_gets_the_pictures(page, browser, tmp_path):

@@ -63,7 +63,10 @@ class Evidence:
 
     def __init__(self, source: str, points: Iterable[Point]) -> None:
         self.source = source
-        self._points = [point for point in points if self._belongs(point)]
+        self._points: dict[str, dict[str, list[Point]]] = {}
+        for point in points:
+            if self._belongs(point):
+                self._points.setdefault(point.figure, {}).setdefault(point.dataset, []).append(point)
 
     def _belongs(self, point: Point) -> bool:
         if point.algorithm in BASELINES:
@@ -72,11 +75,8 @@ class Evidence:
 
     def of(self, figure: str, dataset: str, algorithm: str | None = None) -> list[Point]:
         """Return the points of a figure's dataset, of one algorithm or of all."""
-        return [
-            point
-            for point in self._points
-            if point.figure == figure and point.dataset == dataset and algorithm in (None, point.algorithm)
-        ]
+        points = self._points.get(figure, {}).get(dataset, [])
+        return [point for point in points if algorithm in (None, point.algorithm)]
 
     def baselines(self, figure: str, dataset: str) -> list[Point]:
         """Return the points of all algorithms that the paper compares with."""
@@ -84,7 +84,7 @@ class Evidence:
 
     def datasets(self, figure: str) -> list[str]:
         """Return the datasets of a figure, as they come."""
-        return list(dict.fromkeys(point.dataset for point in self._points if point.figure == figure))
+        return list(self._points.get(figure, {}))
 
 
 Judge = Callable[[Evidence], Finding]
