@@ -86,8 +86,8 @@ def test_check_boxes_show_and_hide_curves(page, browser):
 def test_hovering_tells_the_values(page, browser):
     browser.open(page)
     browser.run(DRAW_ALL.replace(".panel", "#figure9 .panel").replace("scrollTo(0, 0);", ""))
-    point = """(() => { const at = document.querySelector("#figure9 .live .points path").getBoundingClientRect();
-        return [at.x + at.width / 2, at.y + at.height / 2]; })()"""
+    point = """(() => { const at = [...document.querySelectorAll("#figure9 .live .points path")].at(-1);
+        const box = at.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"""
     x, y = browser.run(point)
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x - 30, y=y - 30)
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

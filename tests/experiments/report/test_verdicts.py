@@ -102,13 +102,13 @@ def against_baselines(own, *others, accuracy=0.95):
 def test_times_ahead_of_the_cheapest(factor, grade):
     finding = judge(rules.times_ahead("MovieLens", "BanditMIPS", 20), against_baselines(100, 100 * factor, 10_000))
     assert finding.grade is grade
-    assert finding.lines["MovieLens"].text.startswith(f"{factor:,.3g}× fewer than NEQ-MIPS (95.0 % right)")
+    assert finding.lines["MovieLens"].text.startswith(f"{factor:,.3g}× fewer than NEQ-MIPS (95.0\u00a0% right)")
 
 
 def test_an_inaccurate_baseline_counts_but_the_next_is_told():
     rows = [*against_baselines(100, 500, accuracy=0.2), *against_baselines(100, 0, 3000)[2:]]
     text = judge(rules.times_ahead("MovieLens", "BanditMIPS", 20), rows).lines["MovieLens"].text
-    assert text.startswith("5× fewer than NEQ-MIPS (20.0 % right), 30× fewer than BoundedME (95.0 % right)")
+    assert text.startswith("5× fewer than NEQ-MIPS (20.0\u00a0% right), 30× fewer than BoundedME (95.0\u00a0% right)")
 
 
 def test_baselines_are_those_of_the_paper_and_shared_by_both_settings():
@@ -215,13 +215,15 @@ def test_settings_that_differ():
 def test_the_published_logs_are_judged_like_our_own(published):
     of = {verdict.claim.text: verdict.published for verdict in judge_claims([], published)}
     ahead = of["On MovieLens, BanditMIPS is 20× faster than the next best algorithm"]
-    assert ahead.lines["MovieLens"].text == "20.2× fewer than NEQ-MIPS (100 % right); itself 100 % right, d 5k"
+    assert (
+        ahead.lines["MovieLens"].text == "20.2× fewer than NEQ-MIPS (100\u00a0% right); itself 100\u00a0% right, d 5k"
+    )
     level = of["The complexity of BanditMIPS does not scale with d"]
     assert level.grade is Grade.PARTLY
     assert level.lines["NORMAL_CUSTOM"].text == "slope 0.86 (0.81 to 0.91), d 10k to 1M"
     assert of["On Sift-1M and CryptoPairs, BanditMIPS scales as O(1) with d"].lines["CryptoPairs"].agrees is False
     alpha = of["BanditMIPS-alpha outperforms BanditMIPS in 3 of 4 datasets"]
-    assert alpha.lines["Netflix"].text == "1.34× fewer, 60.8 % right against 100 %"
+    assert alpha.lines["Netflix"].text == "1.34× fewer, 60.8\u00a0% right against 100\u00a0%"
     assert of["With buckets (Bucket_AE) it scales sublinearly with n"].grade is Grade.REPRODUCED
 
 

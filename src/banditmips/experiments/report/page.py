@@ -169,7 +169,7 @@ def _verdict_group(verdict: Verdict) -> str:
     rows = [_dataset_cells(verdict, dataset) for dataset in verdict.datasets or [""]]
     span = f' rowspan="{len(rows)}"' if len(rows) > 1 else ""
     notes = f'<span class="rule">{escape(claim.where)}</span><span class="rule">Rule: {escape(claim.rule)}.</span>'
-    grade = f'<span class="verdict {_CLASSES[verdict.grade]}">{GRADE_SIGNS[verdict.grade]} {verdict.grade}</span>'
+    grade = f'<span class="verdict {_CLASSES[verdict.grade]}">{GRADE_SIGNS[verdict.grade]}&nbsp;{verdict.grade}</span>'
     if verdict.surrogates:
         grade += f'<span class="rule">surrogate data for {escape(_and(verdict.surrogates))}</span>'
     first = (

@@ -34,13 +34,16 @@ def _scaling_panel(title: str, points: Sequence[Point], axis: str) -> Panel:
 
 
 def _groups(points: Sequence[Point]) -> list[list[Point]]:
-    """Return the points by algorithm and source; the naive algorithm has a line of its own, not points."""
+    """Return the points by algorithm and source, the published first, so that they are drawn behind the others.
+
+    The naive algorithm has a line of its own, not points.
+    """
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         if point.algorithm != "Naive":
             groups.setdefault((point.algorithm, point.source), []).append(point)
-    order = list(SOURCES)
-    return [groups[key] for key in sorted(groups, key=lambda key: (order_of(key[0]), order.index(key[1])))]
+    keys = sorted(groups, key=lambda key: (key[1] != PUBLISHED, order_of(key[0]), key[1]))
+    return [groups[key] for key in keys]
 
 
 def _series(points: Sequence[Point], axis: str, value: Callable[[Point], Estimate | None] | None = None) -> Series:

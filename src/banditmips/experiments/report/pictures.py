@@ -87,7 +87,7 @@ def _add_axes(figure: Any, left: float, bottom: float) -> Any:
     """Add axes at a place in inches, with room for their numbers; the layout engines take seconds for the same."""
     width, height = figure.get_size_inches()
     x, y = left + _MARGINS[0], bottom + _MARGINS[1]
-    size = _PANEL_SIZE[0] - _MARGINS[0] - 0.1, _PANEL_SIZE[1] - _MARGINS[1] - 0.1
+    size = _PANEL_SIZE[0] - _MARGINS[0] - 0.22, _PANEL_SIZE[1] - _MARGINS[1] - 0.1
     return figure.add_axes((x / width, y / height, size[0] / width, size[1] / height))
 
 
@@ -128,10 +128,11 @@ def _number(line: Any, axis: Axis, limits: tuple[float, float]) -> None:
 
 
 def _draw_series(axes: Any, series: Series) -> None:
+    """Draw a series over those before it."""
     look = SOURCES[series.source]
     if series.path:
         xs, ys = zip(*series.path, strict=True)
-        axes.plot(xs, ys, linestyle=look.dash, linewidth=look.width, color=series.style.colour, zorder=2)
+        axes.plot(xs, ys, linestyle=look.dash, linewidth=look.width, color=series.style.colour)
     if not series.markers:
         return
     marks = series.marks
@@ -142,10 +143,9 @@ def _draw_series(axes: Any, series: Series) -> None:
         [mark.high for mark in bars],
         color=series.style.colour,
         linewidth=1.1,
-        zorder=2,
     )
     style = _marker(series.style, look)
-    axes.plot([mark.x for mark in marks], [mark.y for mark in marks], linestyle="", zorder=3, **style)
+    axes.plot([mark.x for mark in marks], [mark.y for mark in marks], linestyle="", **style)
 
 
 def _marker(style: Style, look: SourceStyle) -> dict[str, Any]:

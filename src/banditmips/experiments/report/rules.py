@@ -330,7 +330,6 @@ def _multiplies(point: Point) -> float:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent; never 100 % for less than all."""
-    if share == 1.0:
-        return "100 %"
-    return f"{min(100 * share, 99.9):.1f} %"
+    """Return a share in per cent on one line; never 100 % for less than all."""
+    number = "100" if share == 1.0 else f"{min(100 * share, 99.9):.1f}"
+    return f"{number}\u00a0%"
