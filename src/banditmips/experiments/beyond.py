@@ -104,7 +104,7 @@ def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: fl
     Parameters
     ----------
     scores
-        Inner products of all atoms with the query.
+        Inner products of all atoms, at least two, with the query.
     d
         Coordinates.
     c0
@@ -121,9 +121,10 @@ def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: fl
     """
     gaps = (scores.max() - scores) / d
     best = int(scores.argmax())
-    gaps[best] = np.delete(gaps, best).min(initial=np.inf)
+    gaps[best] = np.delete(gaps, best).min()
     needed = np.full(scores.size, 2.0 * d)
     apart = gaps > 0.0
-    samples = 16.0 * c0**2 / gaps[apart] ** 2 * np.log(scores.size / (delta * gaps[apart])) + 1.0
-    needed[apart] = np.minimum(np.maximum(samples, 1.0), 2.0 * d)
+    # Gaps above n / delta would make the logarithm negative: one sample is enough for them.
+    logarithms = np.maximum(np.log(scores.size / (delta * gaps[apart])), 0.0)
+    needed[apart] = np.minimum(16.0 * c0**2 / gaps[apart] ** 2 * logarithms + 1.0, 2.0 * d)
     return float(needed.sum())

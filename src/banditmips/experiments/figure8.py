@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._search import search
-from banditmips.datasets.simple_song import ANSWER, note_names, song_atoms, song_signal, song_size
+from banditmips.datasets.simple_song import ANSWER, SAMPLE_RATE, note_names, song_atoms, song_signal, song_size
 from banditmips.experiments.rows import OURS, PAPER, Row, identity_key
 from banditmips.experiments.trials import Task
 from banditmips.pursuit import matching_pursuit
@@ -31,7 +31,6 @@ DELTA, SIGMA = 1e-4, 2.5
 N_STEPS = len(ANSWER)
 """Notes to find."""
 
-_BLOCK = 1 << 18
 _BY_SEARCH = "BanditMIPS"
 _BY_PURSUIT = "MatchingPursuit"
 _VARIANTS = ((_BY_SEARCH, PAPER), (_BY_SEARCH, OURS), (_BY_PURSUIT, OURS))
@@ -138,8 +137,7 @@ class Song:
         if settings == PAPER:
             options |= {"bound": "hoeffding", "sigma": SIGMA, "sampling": "uniform"}
         atoms = song_atoms(self.t, self.n_notes)
-        # The song repeats itself, and one repetition is quicker to compute than all.
-        residual = np.tile(song_signal(1)(np.arange(song_size(1))), self.t)
+        residual = _whole_song(self.t)
         notes: list[int] = []
         coefficients: list[float] = []
         multiplies, seconds = 0, 0.0
@@ -153,24 +151,18 @@ class Song:
         return notes, coefficients, multiplies, seconds
 
 
+def _whole_song(t: int) -> NDArray[np.float64]:
+    """Return the song as an array, from one second of each of its two chords: their notes are of whole hertz."""
+    second = np.arange(SAMPLE_RATE)
+    chords = song_signal(1)(np.concatenate([second, 60 * SAMPLE_RATE + second])).reshape(2, SAMPLE_RATE)
+    return np.tile(np.repeat(chords, 60, axis=0).ravel(), t)
+
+
 def _subtract(atoms: Any, note: int, residual: NDArray[np.float64]) -> float:
     """Subtract the projection on a note from the residual, in place, and return the coefficient."""
-    row = np.array([note])
-    starts = range(0, residual.size, _BLOCK)
-    product = square = 0.0
-    for start in starts:
-        part = residual[start : start + _BLOCK]
-        values = _values(atoms, row, start, part.size)
-        product += float(values @ part)
-        square += float(values @ values)
-    coefficient = product / square
-    for start in starts:
-        part = residual[start : start + _BLOCK]
-        part -= coefficient * _values(atoms, row, start, part.size)
+    values = np.empty((1, residual.size))
+    atoms.gather(np.array([note]), np.arange(residual.size), values)
+    coefficient = float(values[0] @ residual) / float(values[0] @ values[0])
+    values *= coefficient
+    residual -= values[0]
     return coefficient
-
-
-def _values(atoms: Any, row: NDArray[np.int64], start: int, size: int) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = np.empty((1, size))
-    atoms.gather(row, np.arange(start, start + size), values)
-    return values.ravel()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from banditmips.experiments import (
     beyond,
@@ -19,19 +20,36 @@ from banditmips.experiments import (
 from banditmips.experiments.rows import FIGURES
 from banditmips.experiments.trials import Task
 
-__all__ = ["choose_figures", "plan"]
+__all__ = ["SIZES_BY_FIGURE", "choose_figures", "plan"]
 
-_MAKERS: dict[str, Callable[[str], list[Task]]] = {
-    "figure1": lambda effort: figure1.tasks(figure1.SIZES[effort]),
-    "figure2": lambda effort: figure2.tasks(figure2.SIZES[effort]),
-    "figure4": lambda effort: figure4.tasks(figure4.SIZES[effort]),
-    "figure7": lambda effort: figure7.tasks(figure7.SIZES[effort]),
-    "figure8": lambda effort: figure8.tasks(figure8.SIZES[effort]),
-    "figure9": lambda effort: figure9.tasks(figure9.SIZES[effort]),
-    "beyond_bounds": lambda effort: beyond.bounds_tasks(beyond.SIZES[effort]),
-    "beyond_theorem1": lambda effort: beyond.theorem_1_tasks(beyond.SIZES[effort]),
-    "beyond_failures": lambda effort: beyond_failures.tasks(beyond_failures.SIZES[effort]),
-    "beyond_clock": lambda effort: beyond_clock.tasks(beyond_clock.SIZES[effort]),
+SIZES_BY_FIGURE: dict[str, Mapping[str, Any]] = {
+    "figure1": figure1.SIZES,
+    "figure2": figure2.SIZES,
+    "figure3": tradeoffs.SIZES,
+    "figure4": figure4.SIZES,
+    "figure5": tradeoffs.SIZES,
+    "figure6": tradeoffs.SIZES,
+    "figure7": figure7.SIZES,
+    "figure8": figure8.SIZES,
+    "figure9": figure9.SIZES,
+    "beyond_bounds": beyond.SIZES,
+    "beyond_clock": beyond_clock.SIZES,
+    "beyond_failures": beyond_failures.SIZES,
+    "beyond_theorem1": beyond.SIZES,
+}
+"""How much each figure runs, by effort ("full" or "quick")."""
+
+_MAKERS: dict[str, Callable[[Any], list[Task]]] = {
+    "figure1": figure1.tasks,
+    "figure2": figure2.tasks,
+    "figure4": figure4.tasks,
+    "figure7": figure7.tasks,
+    "figure8": figure8.tasks,
+    "figure9": figure9.tasks,
+    "beyond_bounds": beyond.bounds_tasks,
+    "beyond_clock": beyond_clock.tasks,
+    "beyond_failures": beyond_failures.tasks,
+    "beyond_theorem1": beyond.theorem_1_tasks,
 }
 
 
@@ -71,7 +89,7 @@ def plan(figures: Iterable[str], effort: str) -> list[Task]:
     tasks: list[Task] = []
     for figure in wanted:
         if figure in _MAKERS:
-            tasks += _MAKERS[figure](effort)
+            tasks += _MAKERS[figure](SIZES_BY_FIGURE[figure][effort])
     # One fit of a method answers for all of these figures.
     shared = [figure for figure in wanted if figure in tradeoffs.FIGURES]
     if shared:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 __all__ = [
     "FIGURES",
@@ -150,24 +150,20 @@ def identity_key(**fields: Any) -> str:
 def append_row(path: str | os.PathLike[str], row: Row) -> None:
     """Add a row to the file, on the disk when this returns; a line that was cut off before is removed first."""
     line = (row.to_json() + "\n").encode()
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        whole = _whole_size(file)
-        if whole < os.fstat(file).st_size:
-            os.ftruncate(file, whole)
-        if os.write(file, line) < len(line):  # a full disk: the next call or reader drops what was written
+    with open(path, "ab+", buffering=0) as file:
+        file.truncate(_whole_size(file))
+        if file.write(line) < len(line):  # a full disk: the next call or reader drops what was written
             raise OSError(f"{os.fspath(path)}: a row could not be written whole")
-        os.fsync(file)
-    finally:
-        os.close(file)
+        os.fsync(file.fileno())
 
 
-def _whole_size(file: int) -> int:
+def _whole_size(file: BinaryIO) -> int:
     """Return the size of an open file up to and with its last newline."""
-    end = os.fstat(file).st_size
+    end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 4096)
-        block = os.pread(file, end - start, start)
+        file.seek(start)
+        block = file.read(end - start)
         if (newline := block.rfind(b"\n")) >= 0:
             return start + newline + 1
         end = start

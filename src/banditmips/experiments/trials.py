@@ -19,6 +19,10 @@ from banditmips.experiments.rows import PAPER, Row, identity_key
 __all__ = ["Extra", "Sample", "Task", "Trial", "Truth", "draw", "precision", "queries_for"]
 
 
+_LARGE = 10_000_000
+"""Entries from which on a matrix is not left to the garbage collector: searches leave cycles that hold on to it."""
+
+
 class Task(Protocol):
     """A part of a run that knows the keys of its rows before it makes them, and travels between processes.
 
@@ -220,7 +224,8 @@ class Trial:
             ]
             if any(questions for _, questions in waiting):
                 yield from self._compare(whole.cut(n, d, columns), waiting)
-                gc.collect()  # searches leave cycles that hold on to their atoms: hundreds of megabytes for each size
+                if n * d >= _LARGE:
+                    gc.collect()
 
     def _compare(self, sample: Sample, waiting: list[tuple[Entry, list[tuple[str, int]]]]) -> Iterator[Row]:
         d = sample.atoms.shape[1]
