@@ -83,7 +83,7 @@ def data_directory() -> Path:
 def advice(name: str, directory: Path) -> str:
     """Return a sentence on where to get the files of a dataset and where to put them."""
     source = SOURCES[name]
-    fetch = f" or call banditmips.datasets.download.fetch({name!r})" if source.url else " (after logging in)"
+    fetch = f" or run 'banditmips data fetch {name}'" if source.url else " (after logging in)"
     return f"Get it from {source.page}{fetch}, and put it at {directory / source.pattern}."
 
 
