@@ -27,7 +27,7 @@ def reproduce(
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FIGURE]...",
+            metavar="FIGURE",
             help="all (by default), 1 to 9, beyond, or one of its parts: beyond_bounds, beyond_clock, beyond_failures,"
             " beyond_theorem1.",
             show_default=False,
