@@ -87,6 +87,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, reports, tiny, monkeypatch):
     result = invoke("reproduce", "9", "--quick", "--out", tmp_path)
     assert result.exit_code == 130
     assert "the same command goes on from there" in result.stderr
+    (this_run,) = json.loads((tmp_path / "run.json").read_text())["runs"]
+    assert this_run["interrupted"]
+    assert this_run["finished"] is None
     assert reports == []
 
 
