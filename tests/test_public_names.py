@@ -11,7 +11,7 @@ import pytest
 
 import banditmips as bm
 
-HEAVY = ("numba", "matplotlib", "pandas", "pyarrow", "typer", "rich", "sklearn", "faiss")
+HEAVY = ("numba", "matplotlib", "pandas", "pyarrow", "typer", "rich", "sklearn", "faiss", "dask", "distributed")
 # What the ways to search do not share: arguments of the call, and what belongs to an index.
 OF_A_CALL = {"atoms", "queries", "k", "mask"}
 OF_AN_INDEX = {"layout", "max_extra_memory", "bucket_size", "validate"}

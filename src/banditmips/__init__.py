@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from banditmips._files import CorruptFileError
 from banditmips._index import BanditMIPS, load
+from banditmips._opening import open_atoms
 from banditmips._result import Round, SearchResult, StopReason, Trace
 from banditmips._search import search
 from banditmips._version import __version__
@@ -23,14 +24,16 @@ __all__ = [
     "__version__",
     "baselines",
     "datasets",
+    "distributed",
     "load",
     "matching_pursuit",
+    "open_atoms",
     "search",
 ]
 
 
 def __getattr__(name: str) -> _Any:
-    """Import `baselines` and `datasets` when they are first asked for: most programs need neither."""
-    if name in ("baselines", "datasets"):
+    """Import these modules when they are first asked for: most programs need none of them."""
+    if name in ("baselines", "datasets", "distributed"):
         return _importlib.import_module(f"banditmips.{name}")
     raise AttributeError(f"module 'banditmips' has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from banditmips._validate import Options, as_mask, as_queries, as_store, check_k
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressAnswer, Unfinished
 
-__all__ = ["explain_query", "run_queries", "search"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
 
 def search(
@@ -56,8 +57,9 @@ def search(
     Parameters
     ----------
     atoms : array of shape (n, d)
-        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, anything
-        array-like or with DLPack, or an `AtomStore`. Never copied whole, never changed.
+        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, a PyTorch tensor on
+        the CPU, anything array-like or with DLPack, an `AtomStore` of your own. Or atoms on disk: a path or URL (see
+        `open_atoms`), an HDF5 dataset, a Zarr array, an Arrow table or column. Never copied whole, never changed.
     queries : array of shape (d,) or (m, d)
         One query, or a batch.
     k : int
@@ -143,7 +145,22 @@ def search(
         trace,
         progress,
     )
-    return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    if isinstance(atoms, np.ndarray):
+        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    from banditmips.atoms.metering import metered
+
+    with metered() as opening:
+        store = as_store(atoms)
+    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+
+
+def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
+    """Count bytes that were read for all queries together with those of the first."""
+    if n_bytes == 0 or result.indices.shape[0] == 0:
+        return result
+    if result.indices.ndim == 1:
+        return replace(result, bytes_read=result.bytes_read + n_bytes)
+    return replace(result, bytes_read=result.bytes_read + n_bytes * (np.arange(len(result.indices)) == 0))
 
 
 def _options(*values: Any) -> Options:
@@ -182,11 +199,14 @@ def run_queries(
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
-    check_range(atom_set, options)
+    check_range(atom_set.known_range, options)
     if options.objective == "cosine" and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
+        from banditmips.atoms.metering import metered
 
-        atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
+        with metered() as norms:
+            known = replace(atom_set, facts=collect_facts(atom_set.store), unchecked=False, lanes={})
+        return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
     lane = lane_for(atom_set, options, k)
 
     def answer(i: int) -> SearchResult:
@@ -203,7 +223,7 @@ def run_queries(
     if single:
         return answer(0)
     if len(rows) == 0:
-        return _empty_batch(k, options.trace, checked=not atom_set.unchecked)
+        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     return SearchResult.stack(list(_map(answer, len(rows), options)))
 
 
@@ -214,7 +234,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     lane = lane_for(atom_set, options, check_k(k))
     if lane is None:
-        return f"way: round by round in Python ({_why_general(atom_set, options)})"
+        general = f"in Python, because of {_why_general(atom_set, options)}"
+        return f"{Query(atom_set, rows[0], k, options, None, '').explain()}\n{general}"
     return "\n".join(lane.explain(_as_float(rows[0])))
 
 
@@ -277,7 +298,8 @@ def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> I
     yield from track(results, description="searching", total=m, console=Console(stderr=True))
 
 
-def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+    """Return the result of no queries."""
     counts = np.empty(0, dtype=np.int64)
     scores = np.empty((0, k))
     return SearchResult(
@@ -291,6 +313,7 @@ def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
         n_survivors=counts,
         stop_reason=(),
         delta_spent=np.empty(0),
+        bytes_read=counts,
         checked=checked,
         trace=() if traced else None,
     )

@@ -6,21 +6,32 @@ subset is the beginning of the seed's uniform order, so a cached race samples ex
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.parts import Part
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CachedReader", "WarmCache", "build_cache", "cache_sizes"]
+__all__ = ["NO_CACHE", "CacheFiller", "CacheSize", "CachedReader", "WarmCache", "build_cache", "cache_size"]
 
 MIN_BLOCK = 256
 MIN_PREFIX, MAX_PREFIX = 512, 4096
 """The least kept by coordinate, and the least and the most kept by atom where d >= 2,048."""
+
+
+class CacheSize(NamedTuple):
+    """How many of the first coordinates are kept of each atom, by atom and by coordinate."""
+
+    by_atom: int
+    by_coordinate: int
+
+
+NO_CACHE = CacheSize(0, 0)
 
 
 class WarmCache:
@@ -44,6 +55,11 @@ class WarmCache:
     def n_coordinates(self) -> int:
         """How many coordinates are cached for each atom."""
         return int(self.prefix.shape[1])
+
+    @property
+    def size(self) -> CacheSize:
+        """How many coordinates are kept, each way."""
+        return CacheSize(self.n_coordinates, self.block.shape[0])
 
     @property
     def nbytes(self) -> int:
@@ -85,31 +101,61 @@ class WarmCache:
         return self._scatters[1]
 
 
-def cache_sizes(n: int, d: int, itemsize: int, available: int | None) -> tuple[int, int]:
-    """Coordinates to cache of each atom by atom and by coordinate, as far as memory is available (bytes).
+def cache_size(n: int, d: int, itemsize: int, available: int | None) -> CacheSize:
+    """Coordinates to cache of each atom, as far as memory is available (bytes).
 
     Where d is large, a 22nd part of them each way, which leaves room for the facts within a tenth of the atoms.
     """
     size = min(max(MIN_PREFIX, min(d // 22, MAX_PREFIX)), max(d // 4, 1))
     if available is None:
-        return size, size
+        return CacheSize(size, size)
     # The prefix comes first, but a short block is worth more than a long prefix.
     affordable = max(available // (n * itemsize + 8), 0)
     prefix = min(size, max(affordable - MIN_BLOCK, affordable // 2))
-    return prefix, min(prefix, affordable - prefix)
+    return CacheSize(prefix, min(prefix, affordable - prefix))
 
 
-def build_cache(store: AtomStore, seed: int, size: int, block_size: int) -> WarmCache:
-    """Cache the first coordinates of the seed's uniform order: `size` by atom, `block_size` of them by coordinate."""
+def build_cache(store: AtomStore, seed: int, size: CacheSize) -> WarmCache:
+    """Cache the first coordinates of the seed's uniform order."""
     n, d = store.shape
-    order = kernels.permuted_coordinates(seed, d, 0, size)
-    dtype = store.dtype if store.dtype.isnative else store.dtype.newbyteorder("=")
-    prefix = np.empty((n, size), dtype=dtype)
-    step = max(1, (1 << 20) // size)
+    order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
+    prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
+    step = max(1, (1 << 20) // size.by_atom)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])
-    return WarmCache(order, np.ascontiguousarray(prefix[:, :block_size].T), prefix)
+    return _cache_of(order, prefix, size)
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def _cache_of(order: NDArray[np.int64], prefix: NDArray[Any], size: CacheSize) -> WarmCache:
+    return WarmCache(order, np.ascontiguousarray(prefix[:, : size.by_coordinate].T), prefix)
+
+
+class CacheFiller:
+    """Picks the coordinates to be cached out of what a pass over the atoms reads."""
+
+    def __init__(self, store: AtomStore, seed: int, size: CacheSize) -> None:
+        n, d = store.shape
+        self._size = size
+        self._order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
+        # The same by column: which of them lie in a part is then quickly found.
+        self._places = np.argsort(self._order)
+        self._columns = self._order[self._places]
+        self._prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
+
+    def add(self, part: Part) -> None:
+        """Take what is wanted of a part."""
+        low, high = np.searchsorted(self._columns, (part.first_column, part.stop_column)).tolist()
+        values = part.values[:, self._columns[low:high] - part.first_column]
+        self._prefix[part.rows][:, self._places[low:high]] = values
+
+    def cache(self) -> WarmCache:
+        """The cache, once everything has been added."""
+        return _cache_of(self._order, self._prefix, self._size)
 
 
 class CachedReader(StoreReader):
@@ -117,7 +163,9 @@ class CachedReader(StoreReader):
 
     cache: WarmCache
 
-    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
         """Read from the cache as far as it goes, then from the store."""
         stop = sample.coordinates.size
         cached = min(stop, self.cache.n_coordinates)
@@ -126,3 +174,4 @@ class CachedReader(StoreReader):
         if stop > max(cached, start):
             begin = max(cached, start)
             super().read(rows, sample, begin, out[:, begin - start :])
+        return None

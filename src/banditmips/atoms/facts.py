@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.errors import BadAtomError
+from banditmips.atoms.parts import Part, all_parts
 from banditmips.atoms.protocol import AtomStore
+from banditmips.atoms.sparse import SparseStore
 from banditmips.race.kernels import row_facts
 
-__all__ = ["AtomFacts", "collect_facts"]
+__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "collect_facts"]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
+CONVERTED_ENTRIES = 1 << 17
+"""Entries that are converted to double precision together (a whole row in any case)."""
 
 
 @dataclass(frozen=True)
@@ -60,22 +67,90 @@ class AtomFacts:
         )
 
 
-def collect_facts(store: AtomStore) -> AtomFacts:
-    """Read every atom once; a NaN or an infinity is an error that names its row and column."""
-    n, d = store.shape
-    norms, sums = np.empty(n), np.empty(n)
-    column_squares = np.zeros(d)
-    low, high = np.inf, -np.inf
-    for start, block in store.blocks(_BLOCK_ENTRIES):
-        # Single and double precision are summed as they are; anything else is converted block by block.
-        plain = block.dtype in (np.float32, np.float64) and block.dtype.isnative
-        values = np.ascontiguousarray(block) if plain else block.astype(np.float64)
-        part = slice(start, start + len(values))
-        block_low, block_high = row_facts(values, norms[part], sums[part], column_squares)
+class FactsCollector:
+    """Gathers the facts from parts of the matrix, in any order.
+
+    Parameters
+    ----------
+    argument : str
+        What an error calls the atoms.
+
+    Attributes
+    ----------
+    squared_norms, sums : float64, shape (n,)
+    column_squares : float64, shape (d,)
+    low, high : float
+        Of what was seen so far.
+    """
+
+    def __init__(self, n: int, d: int, argument: str = "atoms") -> None:
+        self._argument = argument
+        self.squared_norms, self.sums = np.zeros(n), np.zeros(n)
+        self.column_squares = np.zeros(d)
+        self.low, self.high = np.inf, -np.inf
+
+    def add(self, first_row: int, values: NDArray[Any], first_column: int = 0) -> None:
+        """Look at entries, the first of which is at this row and column."""
+        # Single and double precision are summed as they are; anything else is converted a few rows at a time.
+        plain = values.dtype in (np.float32, np.float64) and values.dtype.isnative
+        step = len(values) if plain else max(1, CONVERTED_ENTRIES // values.shape[1])
+        for start in range(0, len(values), step):
+            part = values[start : start + step]
+            floats = np.ascontiguousarray(part) if plain else part.astype(np.float64)
+            self._add(first_row + start, first_column, floats)
+
+    def _add(self, first_row: int, first_column: int, values: NDArray[Any]) -> None:
+        norms, sums = np.empty(len(values)), np.empty(len(values))
+        columns = self.column_squares[first_column : first_column + values.shape[1]]
+        low, high = row_facts(values, norms, sums, columns)
         # A NaN or an infinity carries over into the sums; so does what is merely too large to be squared.
-        if not (np.isfinite(norms[part]).all() or np.isfinite(values).all()):
+        if not (np.isfinite(norms).all() or np.isfinite(values).all()):
             i, j = np.argwhere(~np.isfinite(values))[0]
-            raise ValueError(f"atoms has {values[i, j]} at row {start + i}, column {j} (argument 'atoms')")
-        low, high = min(low, block_low), max(high, block_high)
-    # Single precision is enough for weights.
-    return AtomFacts(norms, sums / d, low, high, np.minimum(column_squares, 1e38).astype(np.float32))
+            where = f"row {{row}}, column {first_column + j}"
+            text = f"{self._argument} has {values[i, j]} at {where} (argument {self._argument!r})"
+            raise BadAtomError(text, first_row + i)
+        rows = slice(first_row, first_row + len(values))
+        self.squared_norms[rows] += norms
+        self.sums[rows] += sums
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def facts(self) -> AtomFacts:
+        """Facts about all atoms, once all of them has been added."""
+        # Single precision is enough for weights.
+        column_squares = np.minimum(self.column_squares, 1e38).astype(np.float32)
+        means = self.sums / self.column_squares.size
+        return AtomFacts(self.squared_norms, means, self.low, self.high, column_squares)
+
+
+def collect_facts(store: AtomStore, also: Callable[[Part], None] | None = None) -> AtomFacts:
+    """Read every entry once; a NaN or an infinity is an error that names its row and column.
+
+    `also` is shown everything that is read on the way.
+    """
+    if isinstance(store, SparseStore) and also is None:
+        return _sparse_facts(store)
+    collector = FactsCollector(*store.shape)
+    for part in all_parts(store, _BLOCK_ENTRIES):
+        collector.add(part.rows.start, part.values, part.first_column)
+        if also is not None:
+            also(part)
+    return collector.facts()
+
+
+def _sparse_facts(store: SparseStore) -> AtomFacts:
+    """Do the same from the stored entries alone."""
+    n, d = store.shape
+    norms, sums, column_squares = np.zeros(n), np.zeros(n), np.zeros(d)
+    low, high = (0.0, 0.0) if store.n_stored < n * d else (np.inf, -np.inf)
+    for rows, columns, values in store.pieces(_BLOCK_ENTRIES):
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            text = f"atoms has {values[at]} at row {{row}}, column {columns[at]} (argument 'atoms')"
+            raise BadAtomError(text, rows[at])
+        low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
+        with np.errstate(over="ignore"):
+            squares = values**2
+        np.add.at(norms, rows, squares)
+        np.add.at(sums, rows, values)
+        np.add.at(column_squares, columns, squares)
+    return AtomFacts(norms, sums / d, float(low), float(high), np.minimum(column_squares, 1e38).astype(np.float32))

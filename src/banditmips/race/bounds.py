@@ -15,6 +15,13 @@ bound                  what backs it
                        replacement; Bardenet and Maillard (2015), theorem 4.3, without.
 ``paired``             Student's t on the differences to the leader at the same coordinates. Asymptotic: no theorem.
 =====================  ==========================================================================================
+
+Where the atoms live in several places (`race.parts`), delta is split over all of them at once: `n_atoms` is the number
+of candidates in all places, and round r is the same round, with the same coordinates, everywhere. What a bound may get
+wrong is then an event that belongs to one atom, or to one pair of atoms, and to one round; where it is looked at, how
+often, and in whose company makes no difference to it. So the events of all places and exchanges are among those that
+one place would have, and their shares sum to delta however many places there are. An atom that k atoms of its own place
+beat, or k leaders sent from elsewhere, or some of each, has lost to k others all the same.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from banditmips.race.sampling import (
     unevenness,
 )
 
-__all__ = ["OBJECTIVE_CODES", "make_bound", "make_sampler"]
+__all__ = ["OBJECTIVE_CODES", "make_bound", "make_sampler", "resolve_sampling"]
 
 OBJECTIVE_CODES = {
     "inner_product": kernels.PRODUCT,
@@ -29,8 +29,8 @@ OBJECTIVE_CODES = {
 }
 
 
-def _resolve(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:
-    """Decide what ``sampling="auto"`` means for this query."""
+def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:
+    """Decide what ``sampling="auto"`` means for this query (its entries on the support)."""
     if options.sampling != "auto":
         return options.sampling
     if options.bound != "paired" or OBJECTIVE_CODES[options.objective] != kernels.PRODUCT:
@@ -62,7 +62,7 @@ def make_sampler(
     if support.size == 0:
         return UniformSampler(d, options.seed, _indicator(support, d))
     on_support = query if support.size == d else query[support]
-    name = _resolve(options, on_support, has_cache)
+    name = resolve_sampling(options, on_support, has_cache)
     if name == "sorted":
         return SortedSampler(support, query)
     if name == "uniform" and not options.replacement:

@@ -1,0 +1,46 @@
+"""Some rows of a store that is read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms.parts import Part, PartStore, Span
+
+__all__ = ["RowRange"]
+
+
+class RowRange(PartStore):
+    """The rows from `start` up to, but not including, `stop` of another store.
+
+    Parameters
+    ----------
+    whole : PartStore
+    start, stop : int
+    """
+
+    def __init__(self, whole: PartStore, start: int, stop: int) -> None:
+        n, d = whole.shape
+        if not 0 <= start < stop <= n:
+            raise ValueError(f"rows must be a range within 0..{n}, got {start}..{stop}")
+        self._whole = whole
+        self._start = start
+        self.shape = (stop - start, d)
+        self.dtype = whole.dtype
+        self.line_width = whole.line_width
+        self.line_cost = whole.line_cost
+        self.by_column = whole.by_column
+
+    def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
+        """Yield the rows at these spans of columns."""
+        return self._whole.read_parts(rows + self._start, spans)
+
+    def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
+        """Return the spans that are best read for the sake of these columns."""
+        return self._whole.spans_of(columns)
+
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return what part of everything has to be read for so many rows that lie anywhere."""
+        return min(self._whole.share_of_rows(n_rows) * self._whole.shape[0] / self.shape[0], 1.0)

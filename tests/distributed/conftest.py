@@ -1,0 +1,59 @@
+"""The search over shards without a cluster: every task is run at once, where it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips._validate import Options, as_mask, as_queries
+from banditmips.distributed import _shard
+from banditmips.distributed._batch import BatchSearch
+from banditmips.distributed._plan import AtHand
+
+
+class Shards:
+    """Fitted shards, cut from one matrix."""
+
+    def __init__(self, atoms: Any, cuts: Sequence[int], **settings: Any) -> None:
+        edges = np.unique([0, *cuts, atoms.shape[0]])
+        self.first_rows = edges
+        self.settings = {"layout": "auto", "max_extra_memory": None, "validate": True, "seed": 0, **settings}
+        self.shards: list[Any] = [
+            _shard.fit_shard(atoms[start:stop], None, int(start), self.settings) for start, stop in pairwise(edges)
+        ]
+        self.d = atoms.shape[1]
+        n_cached = max(_shard.summarise(shard).n_cached for shard in self.shards)
+        self.at_hand = AtHand(cached=n_cached > 0, n_shared=None)
+        self.last: BatchSearch | None = None
+
+    def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
+        rows, single = as_queries(queries, self.d)
+        masks = as_mask(mask, int(self.first_rows[-1]), len(rows), single)
+        ranges = [shard.atom_set.known_range for shard in self.shards]
+        self.last = BatchSearch(
+            lambda function, *arguments: function(*arguments),
+            lambda results: results,
+            self.shards,
+            self.first_rows,
+            rows,
+            masks,
+            k,
+            Options(seed=self.settings["seed"], **options),
+            (min(low for low, _ in ranges), max(high for _, high in ranges)) if None not in ranges else None,
+            self.at_hand,
+        )
+        self.last.run(lambda count: None)
+        results = [race.result(True) for race in self.last.races]
+        return results[0] if single else bm.SearchResult.stack(results)
+
+
+@pytest.fixture
+def make_shards(monkeypatch: pytest.MonkeyPatch) -> type[Shards]:
+    """``make_shards(atoms, cuts).search(queries, k, ...)``."""
+    monkeypatch.setattr(_shard, "_here", lambda: "here")
+    return Shards

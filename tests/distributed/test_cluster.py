@@ -1,0 +1,303 @@
+"""DistributedMIPS on Dask: what it takes, what it refuses, and what becomes of it when a worker is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import dask.array
+import numpy as np
+import pytest
+import scipy.sparse
+
+import banditmips as bm
+from banditmips.distributed import DistributedMIPS, _batch
+from distributed import Client, LocalCluster
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """Two workers in this process: quick to start, and all that most tests need."""
+    folder = tmp_path_factory.mktemp("threads")
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", local_directory=str(folder)
+        ) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    """Two workers that are processes of their own, each with a nanny that starts it again."""
+    with (
+        LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            memory_limit="1GB",
+            local_directory=str(tmp_path_factory.mktemp("processes")),
+        ) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
+
+
+def ratings(n=120, d=1_500, m=3, seed=0):
+    rng = np.random.default_rng(seed)
+    movies, users = rng.normal(size=(n + m, 8)), 0.3 * rng.normal(size=(d, 8))
+    table = 3.4 + 0.4 * rng.normal(size=(n + m, 1)) + 0.3 * rng.normal(size=d) + movies @ users.T
+    table = np.clip(table, 0.0, 5.0).astype(np.float32)
+    return table[:n], table[n:]
+
+
+def best(atoms, queries, k):
+    scores = queries.astype(np.float64) @ np.asarray(atoms, dtype=np.float64).T
+    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+
+
+# --- where atoms come from ------------------------------------------------------------------------------------------
+
+
+def test_a_dask_array(client):
+    atoms, queries = ratings()
+    given = dask.array.from_array(atoms, chunks=(50, 400))  # a row is spread over blocks
+    index = DistributedMIPS(client).fit(given)
+    assert (index.n_shards, index.n_atoms, index.n_coordinates) == (3, *atoms.shape)
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
+    assert DistributedMIPS(client).fit(given, n_shards=2).n_shards == 2
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr", "csv"])
+def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
+    atoms, queries = ratings(n=40, d=600) if kind == "csv" else ratings()
+    path = tmp_path / f"atoms.{kind}"
+    if kind == "npy":
+        np.save(path, atoms)
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr")
+        zarr.save_array(str(path), atoms)
+    else:
+        np.savetxt(path, atoms, delimiter=",")
+    index = DistributedMIPS(client).fit(path)
+    assert index.n_shards == 2  # one for each worker
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
+
+
+def test_files_too_large_for_memory_are_sampled_at_cached_coordinates(client, tmp_path, monkeypatch):
+    atoms, queries = ratings(n=200, d=20_000)
+    path = tmp_path / "atoms.npy"
+    np.save(path, atoms)
+    monkeypatch.setattr("banditmips._opening.DEFAULT_MEMORY_LIMIT", 1_000_000)
+    index = DistributedMIPS(client).fit(str(path), n_shards=3)
+    result = index.search(queries, 2)
+    assert (result.indices == best(atoms, queries, 2)).all()
+    # Of most atoms nothing is read but what was cached.
+    assert 0 < result.bytes_read.max() < atoms.nbytes / 10
+    assert sum(worker.bytes_read for worker in result.workers) == result.bytes_read.sum()
+    with pytest.raises(ValueError, match="sampling='auto'"):
+        index.search(queries, sampling="weighted")
+
+
+def test_a_list_of_shards_of_every_kind(client, tmp_path):
+    atoms, queries = ratings()
+    np.save(tmp_path / "part.npy", atoms[60:80])
+    shards = [
+        atoms[:10],
+        atoms[10:10],  # nothing at all
+        scipy.sparse.csr_array(atoms[10:60]),
+        str(tmp_path / "part.npy"),
+        client.scatter(atoms[80:119]),
+        atoms[119:].tolist(),
+    ]
+    index = DistributedMIPS(client).fit(shards)
+    assert (index.n_shards, index.n_atoms) == (5, 120)
+    assert (index.search(queries, 4).indices == best(atoms, queries, 4)).all()
+
+
+# --- what a result says ---------------------------------------------------------------------------------------------
+
+
+def test_a_result_says_what_each_worker_did(client):
+    atoms, queries = ratings()
+    index = DistributedMIPS(client, delta=0.01).fit([atoms[:70], atoms[70:]])
+    result = index.search(queries, 2, rescore=False)
+    assert len(result.workers) == 2
+    assert {worker.worker for worker in result.workers} == set(client.nthreads())
+    assert sum(worker.n_multiplies for worker in result.workers) == result.n_multiplies.sum()
+    assert all(worker.seconds > 0.0 and worker.n_tasks >= 1 for worker in result.workers)
+    assert sum(worker.bytes_exchanged for worker in result.workers) > 0
+    assert 1 <= result.n_exchanges <= 6
+    assert result[1].indices.shape == (2,)
+    indices, scores = index.search(queries[0])
+    assert indices.shape == scores.shape == (1,)
+    assert index.search(queries[:0], 2).indices.shape == (0, 2)
+    assert index.extra_bytes > 0
+
+
+def test_large_batches_are_split(client, monkeypatch):
+    atoms, queries = ratings(m=5)
+    index = DistributedMIPS(client).fit([atoms[:70], atoms[70:]])
+    whole = index.search(queries)
+    monkeypatch.setattr("banditmips.distributed._mips._BATCH_BYTES", 2 * 8 * atoms.shape[1])
+    split = index.search(queries)
+    assert (split.indices == whole.indices).all()
+    assert (split.n_multiplies == whole.n_multiplies).all()
+    assert split.n_exchanges > whole.n_exchanges
+
+
+def test_a_progress_bar(client, capfd):
+    atoms, queries = ratings()
+    DistributedMIPS(client).fit([atoms]).search(queries, progress=True)
+    shown = capfd.readouterr()
+    assert "searching" in shown.err
+    assert "100%" in shown.err
+    assert shown.out == ""
+
+
+# --- what is refused ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_a_bad_entry_is_named_by_its_row_among_all_atoms(client, bad):
+    atoms, queries = ratings()
+    atoms[83, 7] = bad
+    shards = [atoms[:30], atoms[30:80], atoms[80:]]
+    with pytest.raises(ValueError, match=f"atoms has {bad} at row 83, column 7"):
+        DistributedMIPS(client).fit(shards)
+    index = DistributedMIPS(client, validate=False).fit(shards)
+    queries[:] = np.abs(queries)
+    with pytest.raises(ValueError, match=f"atoms has {bad} at row 83, column 7"):
+        index.search(queries, delta=0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"budget": 100}, "budget"),
+        ({"trace": True}, "trace"),
+        ({"n_jobs": 2}, "n_jobs"),
+        ({"sampling": "optimal"}, "sampling"),
+        ({"bound": "hoeffding", "sigma": "estimate"}, "sigma"),
+    ],
+)
+def test_options_that_cannot_be_served_are_named(client, options, name):
+    with pytest.raises(ValueError, match=f"^{name}=.*several workers"):
+        DistributedMIPS(client, **options)
+    atoms, queries = ratings(n=5, d=50)
+    with pytest.raises(ValueError, match=f"^{name}=.*several workers"):
+        DistributedMIPS(client).fit([atoms]).search(queries, **options)
+
+
+def test_wrong_arguments_are_named(client):
+    atoms, queries = ratings(n=8, d=50)
+    index = DistributedMIPS(client)
+    with pytest.raises(ValueError, match="call fit"):
+        index.search(queries)
+    with pytest.raises(TypeError, match="client must be"):
+        DistributedMIPS("tcp://somewhere")
+    with pytest.raises(TypeError, match="did you mean 'delta'"):
+        DistributedMIPS(client, detla=0.1)
+    with pytest.raises(ValueError, match="layout='full'"):
+        DistributedMIPS(client, layout="full")
+    with pytest.raises(TypeError, match="from_array"):
+        index.fit(atoms)
+    with pytest.raises(ValueError, match="60 columns in shard 1, but 50 in shard 0"):
+        index.fit([atoms, np.ones((3, 60))])
+    with pytest.raises(ValueError, match="shard 1 has shape"):
+        index.fit([atoms, atoms[0]])
+    with pytest.raises(ValueError, match="atoms is empty"):
+        index.fit([atoms[:0]])
+    with pytest.raises(ValueError, match="n_shards"):
+        index.fit([atoms], n_shards=3)
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        index.fit(dask.array.from_array(atoms)[dask.array.from_array(atoms[:, 0] > 0)])
+    with pytest.raises(ValueError, match="got 1 dimensions"):
+        index.fit(dask.array.from_array(atoms[0]))
+    index.fit([atoms])
+    with pytest.raises(TypeError, match="'seed'"):
+        index.search(queries, seed=1)
+    with pytest.raises(TypeError, match="'validate'"):
+        index.search(queries, validate=False)
+    with pytest.raises(TypeError, match="did you mean 'epsilon'"):
+        index.search(queries, epsilonn=1)
+    with pytest.raises(ValueError, match="queries has 49 columns"):
+        index.search(queries[:, :49])
+    with pytest.raises(ValueError, match="queries has nan at row 1, column 3"):
+        index.search(np.where(np.arange(50) == 3, np.array([[1.0], [np.nan]]), 1.0))
+    with pytest.raises(ValueError, match="mask must have shape"):
+        index.search(queries, mask=np.zeros(7, dtype=bool))
+    with pytest.raises(ValueError, match="value_range is"):
+        index.search(queries, bound="bernstein", value_range=(0.0, 0.5))
+
+
+def test_without_dask_the_error_names_the_extra():
+    program = """
+import sys
+sys.modules["distributed"] = None
+import banditmips as bm
+try:
+    bm.distributed.DistributedMIPS(None)
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert "pip install 'banditmips[dask]'" in done.stdout
+
+
+# --- processes, and their end ---------------------------------------------------------------------------------------
+
+
+def test_two_processes_find_what_one_finds(processes):
+    atoms, queries = ratings(n=400, d=2_000, m=200, seed=1)
+    one = bm.BanditMIPS(delta=1e-4).fit(atoms)
+    two = DistributedMIPS(processes, delta=1e-4).fit([atoms[:170], atoms[170:]])
+    expected = best(atoms, queries, 1)
+    for rescore in (True, False):
+        alone, together = (index.search(queries, rescore=rescore) for index in (one, two))
+        assert (together.indices == alone.indices).all()
+        assert (together.indices == expected).all()
+        assert together.n_multiplies.sum() <= 1.5 * alone.n_multiplies.sum()
+        assert len(together.workers) == 2
+        assert together.n_exchanges <= 6  # for all queries together
+
+
+def test_a_worker_killed_in_the_middle_of_a_search(processes, tmp_path, monkeypatch):
+    atoms, queries = ratings(n=90, d=2_000, m=6, seed=2)
+    np.save(tmp_path / "atoms.npy", atoms)
+    index = DistributedMIPS(processes).fit([atoms[:40], atoms[40:]])
+    others = [
+        DistributedMIPS(processes).fit(tmp_path / "atoms.npy"),
+        DistributedMIPS(processes).fit(dask.array.from_array(atoms, chunks=(45, -1))),
+    ]
+    undisturbed = index.search(queries, 3)
+    assert undisturbed.n_exchanges >= 3
+    killed = []
+    exchange = _batch.BatchSearch._exchange
+
+    def disturbed(search):
+        if search.n_exchanges == 1:
+            # Its tasks of the first exchange are done and remembered there; those of the second are on their way.
+            gather = search._gather
+
+            def gather_after_a_death(futures):
+                pid = processes.run(os.getpid).popitem()[1]
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+                search._gather = gather
+                return gather(futures)
+
+            search._gather = gather_after_a_death
+        exchange(search)
+
+    monkeypatch.setattr(_batch.BatchSearch, "_exchange", disturbed)
+    result = index.search(queries, 3)
+    assert len(killed) == 1
+    assert (result.indices == best(atoms, queries, 3)).all()
+    assert (result.n_multiplies == undisturbed.n_multiplies).all()
+    monkeypatch.setattr(_batch.BatchSearch, "_exchange", exchange)
+    # What the worker held of these is read again, from the file and from the Dask array.
+    for other in others:
+        assert (other.search(queries, 3).indices == result.indices).all()
