@@ -149,7 +149,7 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
                 factors[algorithm], _ = _factor(*compared)
-        text = ", ".join(f"{algorithm} {factor:,.3g}×" for algorithm, factor in factors.items())
+        text = ", ".join(f"{algorithm} {_fewer(factor)}" for algorithm, factor in factors.items())
         return Line(text, min(factors.values()) >= SUBSTANTIAL) if factors else None
 
     return judge_each("figure2", datasets, judge)
@@ -171,7 +171,12 @@ def _beside_baselines(evidence: Evidence, dataset: str, algorithm: str) -> tuple
 def _factor(own: Point, rivals: Sequence[Point]) -> tuple[float, str]:
     best = min(rivals, key=_multiplies)
     factor = best.multiplies.mean / own.multiplies.mean
-    return factor, f"{factor:,.3g}× fewer than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
+    return factor, f"{_fewer(factor)} than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
+
+
+def _fewer(factor: float) -> str:
+    """Say how many times fewer multiplies there are, or how many times more."""
+    return f"{factor:,.3g}× fewer" if factor >= 1 else f"{1 / factor:,.3g}× more"
 
 
 def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
@@ -186,8 +191,7 @@ def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
         factor = plain[-1].multiplies.mean / alpha[-1].multiplies.mean
         accuracies = [_mean_accuracy(points) for points in (alpha, plain)]
         agrees = factor > 1 and accuracies[0] >= accuracies[1] - AS_ACCURATE
-        told = f"{factor:,.3g}× fewer" if factor > 1 else f"{1 / factor:,.3g}× more"
-        return Line(f"{told}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
+        return Line(f"{_fewer(factor)}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
 
     return judge_each("figure2", datasets, judge, required=required)
 
