@@ -68,6 +68,15 @@ def test_one_value_of_d_has_no_slope():
     assert finding.grade is Grade.NOT_RUN
 
 
+def test_a_level_line_has_to_exclude_the_growth_that_is_denied():
+    noisy = [replace(each, multiplies=count) for each, count in zip(growing(0.0), (50.0, 250.0, 50.0), strict=True)]
+    lenient = rules.slope_between("figure1", ("A",), "BanditMIPS", below=9.0)
+    strict = rules.slope_between("figure1", ("A",), "BanditMIPS")
+    assert judge(lenient, noisy).grade is Grade.REPRODUCED
+    assert judge(strict, noisy).grade is Grade.NOT
+    assert judge(strict, growing(0.05)).grade is Grade.REPRODUCED
+
+
 def test_other_sources_and_algorithms_do_not_count():
     rule = rules.slope_between("figure1", ("A",), "BanditMIPS")
     assert judge(rule, growing(0.0, settings="ours")).grade is Grade.NOT_RUN
@@ -77,9 +86,7 @@ def test_other_sources_and_algorithms_do_not_count():
 
 @pytest.mark.parametrize(("power", "grade"), [(1.0, Grade.REPRODUCED), (0.8, Grade.NOT), (1.3, Grade.NOT)])
 def test_linear_growth(power, grade):
-    assert (
-        judge(rules.slope_between("figure1", ("A",), "BanditMIPS", "d", *rules.LINEAR), growing(power)).grade is grade
-    )
+    assert judge(rules.grows_linearly("figure1", ("A",), "BanditMIPS", "d"), growing(power)).grade is grade
 
 
 @pytest.mark.parametrize(
