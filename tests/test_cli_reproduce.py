@@ -87,6 +87,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, reports, tiny, monkeypatch):
     result = invoke("reproduce", "9", "--quick", "--out", tmp_path)
     assert result.exit_code == 130
     assert "the same command goes on from there" in result.stderr
+    (this_run,) = json.loads((tmp_path / "run.json").read_text())["runs"]
+    assert this_run["interrupted"]
+    assert this_run["finished"] is None
     assert reports == []
 
 
@@ -139,8 +142,9 @@ def server(tmp_path, monkeypatch):
 
 def test_data_is_fetched_and_listed(tmp_path, server):
     before = invoke("data", "list")
-    assert "movielens_100k: not there. Get it from https://grouplens.org" in before.stdout
-    assert "banditmips data fetch movielens_100k" in before.stdout
+    assert (
+        "movielens_100k: not there. Run 'banditmips data fetch movielens_100k'. By hand: Get it from" in before.stdout
+    )
     result = invoke("data", "fetch", "movielens_100k")
     assert result.exit_code == 0, result.output
     place = tmp_path / "data" / "ml-100k" / "u.data"
@@ -178,7 +182,7 @@ def test_without_a_network_it_says_where_to_get_the_file(tmp_path, monkeypatch):
     monkeypatch.setitem(_sources.SOURCES, "movielens_1m", source)
     result = invoke("data", "fetch", "movielens_1m", "--directory", tmp_path)
     assert result.exit_code == 1
-    assert "Get it from https://grouplens.org/datasets/movielens/1m/" in result.stderr
+    assert "Get it from https://grouplens.org/datasets/movielens/1m/, and put it at" in result.stderr
 
 
 def test_an_unknown_dataset_is_a_mistake():

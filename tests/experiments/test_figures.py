@@ -255,10 +255,12 @@ def test_the_theorem_runs(tiny):
 
 
 def test_the_bound_of_theorem_1():
-    # Gaps per coordinate 0.5 (and so for the best atom) and 1, n = 3, delta = 0.01, c0 = 0.5, term by term.
-    needed = [16 * 0.25 / gap**2 * np.log(3 / (0.01 * gap)) + 1 for gap in (0.5, 0.5, 1.0)]
-    found = bound_of_theorem_1(np.array([50.0, 100.0, 0.0]), d=100, c0=0.5, delta=0.01)
-    assert found == pytest.approx(sum(min(each, 200.0) for each in needed))
+    # Gaps per coordinate 1 (and so for the best atom) and 2 in units of c0, n = 3, delta = 0.01, term by term.
+    needed = [16 / gap**2 * np.log(3 / (0.01 * gap)) + 1 for gap in (1.0, 1.0, 2.0)]
+    scores = np.array([50.0, 100.0, 0.0])
+    assert bound_of_theorem_1(scores, d=100, c0=0.5, delta=0.01) == pytest.approx(sum(needed))
+    assert bound_of_theorem_1(7 * scores, d=100, c0=3.5, delta=0.01) == pytest.approx(sum(needed))
+    assert bound_of_theorem_1(scores, d=100, c0=5.0, delta=0.01) == 600.0
     assert bound_of_theorem_1(np.array([1e9, 0.0]), d=10, c0=1.0, delta=0.01) == 2.0
 
 

@@ -27,7 +27,7 @@ def reproduce(
     figures: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FIGURE]...",
+            metavar="FIGURE",
             help="all (by default), 1 to 9, beyond, or one of its parts: beyond_bounds, beyond_clock, beyond_failures,"
             " beyond_theorem1.",
             show_default=False,
@@ -70,15 +70,14 @@ def reproduce(
     if n_missing < n_rows:
         say(f"{n_rows - n_missing:,} of {n_rows:,} rows are in {rows_path} already")
     start = time.monotonic()
-    failures: list[Failure] = []
     try:
         with _showing(n_missing) as show:
             failures = run(tasks, rows_path, jobs=n_jobs, on_progress=show)
-    except KeyboardInterrupt:
+    except BaseException:
+        record.finish(time.monotonic() - start, [], interrupted=True)
         say(f"stopped; what is done is in {rows_path}, and the same command goes on from there")
         raise
-    finally:
-        record.finish(time.monotonic() - start, failures)
+    record.finish(time.monotonic() - start, failures)
     _write_report(rows_path, folder)
     if failures:
         _tell(failures)

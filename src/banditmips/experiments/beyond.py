@@ -98,8 +98,10 @@ def _theorem_1(dataset: str, entry: Entry, truths: Sequence[Truth], d: int) -> d
 def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: float) -> float:
     """Return the multiplies that Theorem 1 allows, from the true gaps.
 
-    The sum over the atoms of ``min(16 c0^2 / gap^2 log(n / (delta gap)) + 1, 2 d)``, gaps per coordinate. The theorem
-    leaves open what the gap of the best atom is; it is sampled as long as the second best, so that it gets its gap.
+    The sum over the atoms of ``min(16 c0^2 / gap^2 log(n / (delta gap)) + 1, 2 d)``, gaps per coordinate. Its logarithm
+    depends on the unit that products are measured in, so that prices in another currency would get another bound;
+    here the unit is c0. The theorem leaves open what the gap of the best atom is; it is sampled as long as the second
+    best, so that it gets its gap.
 
     Parameters
     ----------
@@ -119,12 +121,12 @@ def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: fl
     >>> bound_of_theorem_1(np.array([1.0, 1.0, 1.0]), d=100, c0=1.0, delta=0.01)
     600.0
     """
-    gaps = (scores.max() - scores) / d
+    gaps = (scores.max() - scores) / (d * c0)
     best = int(scores.argmax())
     gaps[best] = np.delete(gaps, best).min()
     needed = np.full(scores.size, 2.0 * d)
     apart = gaps > 0.0
     # Gaps above n / delta would make the logarithm negative: one sample is enough for them.
     logarithms = np.maximum(np.log(scores.size / (delta * gaps[apart])), 0.0)
-    needed[apart] = np.minimum(16.0 * c0**2 / gaps[apart] ** 2 * logarithms + 1.0, 2.0 * d)
+    needed[apart] = np.minimum(16.0 / gaps[apart] ** 2 * logarithms + 1.0, 2.0 * d)
     return float(needed.sum())

@@ -78,10 +78,10 @@ class RunRecord:
         }
         self._write()
 
-    def finish(self, seconds: float, failures: Sequence[Failure]) -> None:
+    def finish(self, seconds: float, failures: Sequence[Failure], *, interrupted: bool = False) -> None:
         """Write down how the run ended, and which of its datasets were surrogates."""
         self._this_run |= {
-            "finished": _now(),
+            "interrupted" if interrupted else "finished": _now(),
             "seconds": round(seconds, 1),
             "failures": [failure._asdict() for failure in failures],
         }
