@@ -105,6 +105,13 @@ def test_trade_offs_join_the_best_points():
     assert [speed_up for speed_up, _ in series.path] == sorted(1e5 / count for count, _ in settings if count != 500.0)
 
 
+def test_trade_offs_of_another_size_than_the_published_say_so(published):
+    row = replace(ROW, figure="figure3", n=400, d=4000)
+    assert chart_of(row, published=published).panels[0].title == (
+        "NORMAL_CUSTOM, n\u00a0=\u00a0400 (published: 1,000), d\u00a0=\u00a04,000 (published: 10,000)"
+    )
+
+
 def test_buckets_against_n_and_d(charts):
     titles = [panel.title.split(",")[0] for panel in charts["figure7"].panels]
     assert titles == [

@@ -205,12 +205,18 @@ def test_swatches_differ_as_the_curves_do():
 
 
 def test_the_run_table_holds_everything():
-    run = {"a": {"b": {"c": 1}, "d": []}, "e": [1, 2], "f": [{"g": 1}], "h": None, "i": "text"}
+    run = {
+        "quick": True,
+        "settings": {"sizes": {"figure1": {"d": {"A": [1, 2], "B": []}, "n": 5}}},
+        "figures": ["figure1", "figure2"],
+        "runs": [{"jobs": 2, "load": [1.5, 2]}, {"jobs": 1, "load": None}],
+        "system": "Linux",
+    }
     assert run_table(run).rows == (
-        ("a: b: c", "1"),
-        ("a: d", ""),
-        ("e", "1, 2"),
-        ("f", '[{"g": 1}]'),
-        ("h", "null"),
-        ("i", "text"),
+        ("quick", "true"),
+        ("settings: sizes: figure1", "d (A 1, 2; B none); n 5"),
+        ("figures", "figure1, figure2"),
+        ("runs: 1", "jobs 2; load 1.5, 2"),
+        ("runs: 2", "jobs 1; load null"),
+        ("system", "Linux"),
     )

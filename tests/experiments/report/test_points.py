@@ -127,6 +127,16 @@ def test_slopes_need_two_values_and_intervals_three_points():
     assert (str(two), two.low) == ("1.00", None)
 
 
+def test_trials_that_are_harder_than_others_do_not_blur_the_slope():
+    rows = []
+    for trial, height in enumerate((1.0, 100.0, 7.0)):
+        rows += rows_along({d: height * d**0.3 for d in (100, 1000, 10_000)}, trial=trial)
+    rows += rows_along({100: 1e9}, trial=3)  # a trial that has only begun tells nothing of growth
+    fit = slope(aggregate(rows), "d")
+    assert fit.value == pytest.approx(0.3)
+    assert fit.high - fit.low < 1e-6
+
+
 def test_no_slope_is_written_as_minus_zero():
     fit = slope(aggregate(rows_along({100: 1000.0, 1000: 999.9, 10_000: 999.8})), "d")
     assert fit.value < 0

@@ -46,28 +46,32 @@ def _plain(number: float, digits: int = 2) -> str:
 
 
 def slope(points: Sequence[Point], axis: str) -> Slope | None:
-    """Fit a line to log multiplies against log n or log d; None without two values of it.
+    """Fit a line to log multiplies against log n or log d; None where no trial has two values of it.
 
-    Every trial counts where trials are known, and the means where only they were published.
+    All trials share the slope, but each has a height of its own: the data of a trial are one draw, cut to several
+    sizes, and some draws are harder than others at every size. Of published points only the means are known.
     """
-    pairs = [
-        (float(getattr(point, axis)), multiplies)
-        for point in points
-        if getattr(point, axis) is not None
-        for multiplies in ([row.multiplies for row in point.rows] or [point.multiplies.mean])
-    ]
-    if len({x for x, _ in pairs}) < 2:
+    trials: dict[int, list[tuple[float, float]]] = {}
+    for point in points:
+        size = getattr(point, axis)
+        if size is not None:
+            told = [(row.trial, row.multiplies) for row in point.rows] or [(0, point.multiplies.mean)]
+            for trial, multiplies in told:
+                trials.setdefault(trial, []).append((math.log(size), math.log(multiplies)))
+    lines = [np.array(pairs) for pairs in trials.values() if len({x for x, _ in pairs}) > 1]
+    if not lines:
         return None
-    x, y = np.log(np.array(pairs)).T
-    # By hand, because SciPy's linregress has NaN for the error where all multiplies are equal.
-    spread = float(((x - x.mean()) ** 2).sum())
-    value = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
+    x, y = np.concatenate([line - line.mean(axis=0) for line in lines]).T
+    spread = float((x**2).sum())
+    value = float((x * y).sum()) / spread
     low = high = None
-    if x.size > 2:
-        error = math.sqrt(_residual(x, y) / (x.size - 2) / spread)
-        half = float(stats.t.ppf(0.975, x.size - 2)) * error
+    freedom = x.size - len(lines) - 1
+    if freedom > 0:
+        error = math.sqrt(float(((y - value * x) ** 2).sum()) / freedom / spread)
+        half = float(stats.t.ppf(0.975, freedom)) * error
         low, high = value - half, value + half
-    return Slope(value, low, high, float(np.exp(x.min())), float(np.exp(x.max())))
+    sizes = np.exp(np.concatenate(lines)[:, 0])
+    return Slope(value, low, high, float(sizes.min()), float(sizes.max()))
 
 
 def r_squared(points: Sequence[Point], axis: str = "d") -> dict[str, float] | None:

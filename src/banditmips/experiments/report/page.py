@@ -170,8 +170,7 @@ def _verdict_group(verdict: Verdict) -> str:
     span = f' rowspan="{len(rows)}"' if len(rows) > 1 else ""
     notes = f'<span class="rule">{escape(claim.where)}</span><span class="rule">Rule: {escape(claim.rule)}.</span>'
     grade = f'<span class="verdict {_CLASSES[verdict.grade]}">{GRADE_SIGNS[verdict.grade]}&nbsp;{verdict.grade}</span>'
-    if verdict.surrogates:
-        grade += f'<span class="rule">surrogate data for {escape(_and(verdict.surrogates))}</span>'
+    grade += "".join(f'<span class="rule">{escape(note)}</span>' for note in verdict.notes())
     first = (
         f'<th scope="rowgroup"{span}>{escape(claim.text)}{notes}</th>'
         f'<td class="paper" data-label="{_VERDICT_HEAD[1]}"{span}>{escape(claim.paper)}</td>'

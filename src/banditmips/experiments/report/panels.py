@@ -93,22 +93,18 @@ def trade_off(title: str, points: Sequence[Point]) -> list[Panel]:
     """Return accuracy against speed-up; a line joins the points of a method that none of its others beats."""
     series = []
     for group in _groups(points):
-        marks = [
-            Mark(point.speed_up, point.accuracy.mean, point.accuracy.low, point.accuracy.high, describe(point))
+        first = group[0]
+        # The intervals of accuracies are left to the text of a point, as in the paper: drawn, they would cover it all.
+        marks = tuple(
+            Mark(point.speed_up, point.accuracy.mean, point.accuracy.mean, point.accuracy.mean, describe(point))
             for point in group
             if point.speed_up is not None
-        ]
-        first = group[0]
-        # Accuracies' intervals are left to the text beside a point, as in the paper: drawn, they would cover it all.
-        bare = tuple(replace(mark, low=mark.y, high=mark.y) for mark in marks)
-        path = () if first.source == PUBLISHED else tuple(_frontier(bare))
-        series.append(Series(first.algorithm, style_of(first.algorithm), first.source, bare, path))
+        )
+        path = () if first.source == PUBLISHED else tuple(_frontier(marks))
+        series.append(Series(first.algorithm, style_of(first.algorithm), first.source, marks, path))
     speed_up = Axis("speed-up over the naive algorithm", log=True, unit="")
-    measured = [point for point in points if point.source != PUBLISHED] or points
-    held = ", ".join(f"{axis}\u00a0=\u00a0{getattr(measured[0], axis):,}" for axis in ("n", "d"))
-    return [
-        Panel(f"{title}, {held}", speed_up, Axis("accuracy", log=False, limits=(-0.04, 1.06), unit=""), tuple(series))
-    ]
+    accuracy = Axis("accuracy", log=False, limits=(-0.04, 1.06), unit="")
+    return [Panel(title + _held(points, "n") + _held(points, "d"), speed_up, accuracy, tuple(series))]
 
 
 def _frontier(marks: Sequence[Mark]) -> list[tuple[float, float]]:

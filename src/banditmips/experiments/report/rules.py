@@ -15,11 +15,13 @@ from banditmips.experiments.report.points import Estimate, Point, compact, failu
 __all__ = [
     "ACCURATE",
     "AS_ACCURATE",
+    "AT_LEAST_SQUARE_ROOT",
     "LEVEL",
     "LINEAR",
     "NEARLY",
     "SIGNIFICANT",
     "SIMILAR_FITS",
+    "SQUARE_ROOT",
     "SUBLINEAR",
     "SUBSTANTIAL",
     "WIDE",
@@ -29,6 +31,7 @@ __all__ = [
     "every_trial_right",
     "failures_within_delta",
     "fits_alike",
+    "grows_linearly",
     "needs_most",
     "outperforms_all",
     "slope_between",
@@ -44,7 +47,9 @@ LINEAR = (0.9, 1.1)
 """Slopes that count as linear."""
 SUBLINEAR = 0.9
 """Largest slope that counts as sublinear."""
-SQUARE_ROOT = 0.45
+SQUARE_ROOT = 0.5
+"""The slope of square-root growth, which the interval of a level line has to exclude."""
+AT_LEAST_SQUARE_ROOT = 0.45
 """Smallest slope that counts as growing at least like a square root, a little below 1/2 for noise."""
 NEARLY = 0.9
 """Share of a claimed factor that still counts as that factor."""
@@ -63,18 +68,34 @@ SIGNIFICANT = 0.05
 
 
 def slope_between(
-    figure: str, datasets: Sequence[str], algorithm: str, axis: str = "d", low: float = -math.inf, high: float = LEVEL
+    figure: str,
+    datasets: Sequence[str],
+    algorithm: str,
+    axis: str = "d",
+    *,
+    low: float = -math.inf,
+    high: float = LEVEL,
+    below: float = SQUARE_ROOT,
 ) -> Judge:
-    """Claim: multiplies grow with n or d like a power between ``low`` and ``high``."""
+    """Claim: multiplies grow with n or d like a power between ``low`` and ``high``; by default, not at all.
+
+    The interval of the power, where there is one, has to end below ``below``: the growth that the claim denies.
+    """
 
     def judge(evidence: Evidence, dataset: str) -> Line | None:
         fit = slope(sweep(evidence.of(figure, dataset, algorithm), axis), axis)
         if fit is None:
             return None
         reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
-        return Line(f"slope {fit}, {reach}", low <= fit.value <= high)
+        excluded = fit.high is None or fit.high < below
+        return Line(f"slope {fit}, {reach}", low <= fit.value <= high and excluded)
 
     return judge_each(figure, datasets, judge)
+
+
+def grows_linearly(figure: str, datasets: Sequence[str], algorithm: str, axis: str) -> Judge:
+    """Claim: multiplies grow in proportion to n or d."""
+    return slope_between(figure, datasets, algorithm, axis, low=LINEAR[0], high=LINEAR[1], below=math.inf)
 
 
 def fits_alike(figure: str, datasets: Sequence[str]) -> Judge:
@@ -149,7 +170,7 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
                 factors[algorithm], _ = _factor(*compared)
-        text = ", ".join(f"{algorithm} {factor:,.3g}×" for algorithm, factor in factors.items())
+        text = ", ".join(f"{algorithm} {_fewer(factor)}" for algorithm, factor in factors.items())
         return Line(text, min(factors.values()) >= SUBSTANTIAL) if factors else None
 
     return judge_each("figure2", datasets, judge)
@@ -171,7 +192,12 @@ def _beside_baselines(evidence: Evidence, dataset: str, algorithm: str) -> tuple
 def _factor(own: Point, rivals: Sequence[Point]) -> tuple[float, str]:
     best = min(rivals, key=_multiplies)
     factor = best.multiplies.mean / own.multiplies.mean
-    return factor, f"{factor:,.3g}× fewer than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
+    return factor, f"{_fewer(factor)} than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
+
+
+def _fewer(factor: float) -> str:
+    """Say how many times fewer multiplies there are, or how many times more."""
+    return f"{factor:,.3g}× fewer" if factor >= 1 else f"{1 / factor:,.3g}× more"
 
 
 def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
@@ -186,8 +212,7 @@ def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
         factor = plain[-1].multiplies.mean / alpha[-1].multiplies.mean
         accuracies = [_mean_accuracy(points) for points in (alpha, plain)]
         agrees = factor > 1 and accuracies[0] >= accuracies[1] - AS_ACCURATE
-        told = f"{factor:,.3g}× fewer" if factor > 1 else f"{1 / factor:,.3g}× more"
-        return Line(f"{told}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
+        return Line(f"{_fewer(factor)}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
 
     return judge_each("figure2", datasets, judge, required=required)
 
@@ -205,7 +230,7 @@ def baselines_grow(datasets: Sequence[str]) -> Judge:
         if not slopes:
             return None
         least = min(slopes, key=lambda name: slopes[name])
-        return Line(f"slope {slopes[least]:.2f} or more ({least})", slopes[least] >= SQUARE_ROOT)
+        return Line(f"slope {slopes[least]:.2f} or more ({least})", slopes[least] >= AT_LEAST_SQUARE_ROOT)
 
     return judge_each("figure2", datasets, judge)
 

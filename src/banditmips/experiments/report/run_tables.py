@@ -12,6 +12,8 @@ from banditmips.experiments.rows import Row
 
 __all__ = ["rerun_command", "rows_table", "run_table"]
 
+_MOST_NAMES = 3
+
 
 def rerun_command(run: Mapping[str, Any] | None) -> str:
     """Return the command that makes these rows again."""
@@ -40,12 +42,25 @@ def run_table(run: Mapping[str, Any]) -> Table:
 
 
 def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield names and values; what is nested deeper than three levels stands in one line."""
     for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{name}: ")
-        elif isinstance(value, str):
-            yield prefix + name, value
-        elif isinstance(value, (list, tuple)) and all(not isinstance(item, (dict, list)) for item in value):
-            yield prefix + name, ", ".join(map(str, value))
+        path = prefix + name
+        if isinstance(value, Mapping) and path.count(": ") < _MOST_NAMES - 1:
+            yield from _flatten(value, f"{path}: ")
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            for number, item in enumerate(value, start=1):
+                yield f"{path}: {number}", _inline(item)
         else:
-            yield prefix + name, json.dumps(value)
+            yield path, _inline(value)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_bracketed(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_bracketed, value)) or "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _bracketed(value: Any) -> str:
+    return f"({_inline(value)})" if isinstance(value, Mapping) else _inline(value)

@@ -40,6 +40,12 @@ class Verdict:
         """The datasets judged for which synthetic numbers stood in."""
         return tuple(dict.fromkeys((*self.paper.surrogates, *self.ours.surrogates)))
 
+    def notes(self) -> list[str]:
+        """Return what a reader of the verdict must know: datasets that were not run, and surrogates."""
+        n_run, n_all = len(self.paper.lines), len(self.datasets)
+        partial = [f"{n_run} of {n_all} datasets run"] if 0 < n_run < n_all else []
+        return partial + ([f"surrogate data for {', '.join(self.surrogates)}"] if self.surrogates else [])
+
 
 def judge_claims(measured: Iterable[Point], published: Iterable[Point]) -> list[Verdict]:
     """Return the verdict on every claim, in the order of the table."""
@@ -85,6 +91,5 @@ def finding_markdown(finding: Finding) -> str:
 
 
 def grade_text(verdict: Verdict) -> str:
-    """Return a verdict in words, with the datasets that were surrogates."""
-    text = f"{GRADE_SIGNS[verdict.grade]} {verdict.grade}"
-    return f"{text}; surrogate data for {', '.join(verdict.surrogates)}" if verdict.surrogates else text
+    """Return a verdict in words, with its notes."""
+    return "; ".join([f"{GRADE_SIGNS[verdict.grade]} {verdict.grade}", *verdict.notes()])
