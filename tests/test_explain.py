@@ -37,7 +37,7 @@ def test_explain_names_the_way_and_the_reason(even):
     text = bm.BanditMIPS().fit(atoms).explain(query)
     assert "way: cache" in text
     assert "because a race takes at least" in text
-    assert "1000 coordinates of each atom are cached" in text
+    assert "909 coordinates of each atom are cached" in text
     assert "way: gather" in bm.BanditMIPS(layout="none").fit(atoms).explain(query)
     assert "way: columns" in bm.BanditMIPS(layout="full", sampling="weighted").fit(atoms).explain(query)
 

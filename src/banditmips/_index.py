@@ -25,11 +25,14 @@ from banditmips._validate import (
 if TYPE_CHECKING:
     from banditmips._files import SavedFile
     from banditmips.atoms import AtomStore, SparseStore
-    from banditmips.atoms.cache import WarmCache
+    from banditmips.atoms.cache import CacheSize, WarmCache
     from banditmips.atoms.facts import AtomFacts
     from banditmips.race.buckets import Buckets
 
 __all__ = ["BanditMIPS", "load"]
+
+_MAX_CHANGED = 64
+"""Combinations of changed options that an index remembers."""
 
 
 class BanditMIPS:
@@ -130,6 +133,7 @@ class BanditMIPS:
         self._validate = check_flag("validate", validate)
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
+        self._changed_options: dict[Any, Options] = {}
 
     def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
         taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
@@ -146,38 +150,38 @@ class BanditMIPS:
             As in `banditmips.search`. The index keeps a reference, not a copy: do not change the array afterwards.
         """
         store = as_store(atoms)
-        self._atom_set = self._prepare(store, self._n_to_cache(store))
+        self._atom_set = self._prepare(store, self._cache_size(store))
         self._file = None
         return self
 
-    def _prepare(self, store: AtomStore, n_cached: int) -> AtomSet:
-        facts, cache = self._read(store, n_cached)
+    def _prepare(self, store: AtomStore, size: CacheSize) -> AtomSet:
+        facts, cache = self._read(store, size)
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
         check_range(atom_set.known_range, self._options)
         return replace(atom_set, buckets=self._make_buckets(atom_set))
 
-    def _n_to_cache(self, store: AtomStore) -> int:
+    def _cache_size(self, store: AtomStore) -> CacheSize:
         """Coordinates of each atom to be cached."""
         from banditmips.atoms import SparseStore
-        from banditmips.atoms.cache import cache_size
+        from banditmips.atoms.cache import NO_CACHE, cache_size
 
         # Cached columns of a sparse matrix would be little but zeros.
         if self._layout == "none" or isinstance(store, SparseStore):
-            return 0
+            return NO_CACHE
         return cache_size(*store.shape, store.dtype.itemsize, self._memory_for_cache(store))
 
-    def _read(self, store: AtomStore, n_cached: int) -> tuple[AtomFacts | None, WarmCache | None]:
+    def _read(self, store: AtomStore, size: CacheSize) -> tuple[AtomFacts | None, WarmCache | None]:
         """Learn about the atoms what searches need, and fill the cache."""
         from banditmips.atoms.cache import CacheFiller, build_cache
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.parts import PartStore, all_parts
 
-        if not isinstance(store, PartStore) or store.line_width == 1 or n_cached == 0:
+        if not isinstance(store, PartStore) or store.line_width == 1 or size.by_atom == 0:
             facts = collect_facts(store) if self._validate else None
-            return facts, build_cache(store, self._options.seed, n_cached) if n_cached else None
+            return facts, build_cache(store, self._options.seed, size) if size.by_atom else None
         # A few coordinates cost as much as all of them, so everything is read once, for both.
-        filler = CacheFiller(store, self._options.seed, n_cached)
+        filler = CacheFiller(store, self._options.seed, size)
         if self._validate:
             return collect_facts(store, also=filler.add), filler.cache()
         for part in all_parts(store, 0):
@@ -302,9 +306,22 @@ class BanditMIPS:
                 if name in options:
                     raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
             reject_unknown([name for name in options if not hasattr(chosen, name)], "search", ("k", "mask"))
-            chosen = replace(chosen, **options)
-            check_bucket_size(self._bucket_size, chosen.objective)
+            chosen = self._changed(options)
         return run_queries(self._fitted, queries, k, chosen, mask)
+
+    def _changed(self, options: dict[str, Any]) -> Options:
+        """The index's options with some changed; the same ones come again and again, and then are the same object."""
+        try:
+            key = tuple((name, type(value), value) for name, value in options.items())
+            known = self._changed_options.get(key)
+        except TypeError:  # a value that cannot be hashed: the options will say what is wrong with it
+            key, known = None, None
+        if known is None:
+            known = replace(self._options, **options)
+            check_bucket_size(self._bucket_size, known.objective)
+            if key is not None and len(self._changed_options) < _MAX_CHANGED:
+                self._changed_options[key] = known
+        return known
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:
         """Say in words how a query would be answered: which way, and what the planner expects it to cost.
@@ -325,6 +342,7 @@ class BanditMIPS:
     def add(self, atoms: Any) -> Self:
         """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read."""
         from banditmips.atoms import JoinedStore
+        from banditmips.atoms.cache import NO_CACHE
 
         old = self._fitted
         store = as_store(atoms)
@@ -333,7 +351,7 @@ class BanditMIPS:
                 f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
                 f"(argument 'atoms', shape {store.shape})"
             )
-        new = self._prepare(store, 0 if old.cache is None else old.cache.n_coordinates)
+        new = self._prepare(store, NO_CACHE if old.cache is None else old.cache.size)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
         joined = AtomSet(
             JoinedStore([*parts, store]),

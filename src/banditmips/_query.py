@@ -51,12 +51,22 @@ class AtomSet:
     by_column: NDArray[Any] | None = None
     removed: NDArray[np.bool_] | None = None
     unchecked: bool = False
-    lanes: dict[tuple[int, int], ExpressLane | None] = field(default_factory=dict, compare=False, repr=False)
+    lanes: dict[tuple[Any, ...], ExpressLane] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether these are atoms in an array with nothing known or prepared."""
+        return self.facts is None and self.cache is None and self.by_column is None and hasattr(self.store, "array")
 
     @property
     def known_range(self) -> tuple[float, float] | None:
         """Smallest and largest entry, if somebody has looked."""
         return None if self.facts is None else (self.facts.low, self.facts.high)
+
+
+_MAX_LANES = 64
+"""Express lanes that are kept for one set of atoms, or for all bare ones."""
+_bare_lanes: dict[tuple[Any, ...], ExpressLane] = {}
 
 
 def check_range(known: tuple[float, float] | None, options: Options) -> None:
@@ -68,17 +78,25 @@ def check_range(known: tuple[float, float] | None, options: Options) -> None:
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
     """Find or make the express lane for these options, if they are of the common kind."""
-    from banditmips.race.express import ExpressLane, serves
-
-    key = (id(options), k)
-    lane = atom_set.lanes.get(key)
+    lanes = atom_set.lanes
+    key: tuple[Any, ...] = (id(options), k)
+    if atom_set.is_bare:
+        # Where nothing was prepared, a lane depends on no more of the atoms than this, and may serve others too.
+        array = atom_set.store.array  # type: ignore[attr-defined]
+        lanes = _bare_lanes
+        key = (*key, array.shape, array.dtype, array.flags.c_contiguous, array.flags.f_contiguous)
+    lane = lanes.get(key)
     # An id may come again with other options, after the first ones are gone.
     if lane is not None and lane.options is options:
         return lane
+    from banditmips.race.express import ExpressLane, serves
+
     if not serves(atom_set, options):
         return None
     lane = ExpressLane(atom_set, options, k)
-    atom_set.lanes[key] = lane
+    if len(lanes) >= _MAX_LANES:
+        lanes.clear()
+    lanes[key] = lane
     return lane
 
 
@@ -119,6 +137,11 @@ class Query:
         check_finite(self._query, where)
         candidates = candidates_of(n, excluded, atom_set.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
+        self._n_given = self._candidates.size
+        if atom_set.facts is not None and options.objective == "inner_product" and options.delta > 0.0:
+            from banditmips.race.screen import possible_winners
+
+            self._candidates = possible_winners(atom_set.facts, self._query, self._candidates, k, options.absolute)
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
         is_product = options.objective in ("inner_product", "cosine")
@@ -208,6 +231,8 @@ class Query:
         if not self._options.trace:
             return ""
         untraced = replace(self._options, trace=False)
+        if self._candidates.size < self._n_given:
+            texts.append(f"screen: means and norms alone leave {self._candidates.size} of {self._n_given} atoms")
         lane = lane_for(self._atoms, untraced, self._k)
         return "\n".join([*texts, *([] if lane is None else ["untraced:", *lane.explain(self._query)])])
 
@@ -373,5 +398,5 @@ class Query:
             delta_spent=outcome.delta_spent,
             bytes_read=bytes_read,
             checked=not self._atoms.unchecked,
-            trace=Trace(tuple(outcome.rounds), plan) if self._options.trace else None,
+            trace=Trace(tuple(outcome.rounds), plan, self._candidates.size) if self._options.trace else None,
         )

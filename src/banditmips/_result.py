@@ -59,10 +59,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Trace:
-    """The rounds of one query's race, and how the race was planned."""
+    """The rounds of one query's race, and how the race was planned.
+
+    `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
+    ruled out by their means and norms.
+    """
 
     rounds: tuple[Round, ...]
     plan: str
+    n_candidates: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +124,13 @@ class SearchResult:
         """Unpack as ``indices, scores``."""
         yield self.indices
         yield self.scores
+
+    @classmethod
+    def quickly(cls, **values: Any) -> SearchResult:
+        """Make a result from the values of all its fields, in a third of the time that a frozen dataclass takes."""
+        result = cls.__new__(cls)
+        result.__dict__.update(values)
+        return result
 
     @classmethod
     def stack(cls, results: Sequence[SearchResult]) -> SearchResult:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from banditmips._result import SearchResult
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
 
 if TYPE_CHECKING:
-    from banditmips.race.express import ExpressAnswer
+    from banditmips.race.express import ExpressAnswer, Unfinished
 
 __all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
@@ -186,25 +186,24 @@ def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
     """Answer one query or a batch."""
-    from banditmips.atoms.facts import collect_facts
-    from banditmips.atoms.metering import metered
-    from banditmips.race.express import ExpressAnswer
-
     k = check_k(k)
     n, d = atom_set.store.shape
     if type(queries) is np.ndarray and queries.shape == (d,) and queries.dtype in _PLAIN and mask is None:
         # The common case first: for a single plain query every microsecond of checking shows.
         lane = lane_for(atom_set, options, k)
         if lane is not None and atom_set.removed is None:
-            short = lane.answer(np.ascontiguousarray(queries), None)
-            if isinstance(short, ExpressAnswer):
-                return _express_result(short, atom_set)
+            short = lane.answer(atom_set, np.ascontiguousarray(queries), None)
+            if short is not None and short.finished:
+                return _express_result(cast("ExpressAnswer", short), atom_set)
     rows, single = as_queries(queries, d)
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_range(atom_set.known_range, options)
     if options.objective == "cosine" and atom_set.facts is None:
+        from banditmips.atoms.facts import collect_facts
+        from banditmips.atoms.metering import metered
+
         with metered() as norms:
             known = replace(atom_set, facts=collect_facts(atom_set.store), unchecked=False, lanes={})
         return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
@@ -214,10 +213,10 @@ def run_queries(
         excluded = None if masks is None else masks[i]
         unfinished = None
         if lane is not None:
-            short = lane.answer(_as_float(rows[i]), candidates_of(n, excluded, atom_set.removed))
-            if isinstance(short, ExpressAnswer):
-                return _express_result(short, atom_set)
-            unfinished = short
+            short = lane.answer(atom_set, _as_float(rows[i]), candidates_of(n, excluded, atom_set.removed))
+            if short is not None and short.finished:
+                return _express_result(cast("ExpressAnswer", short), atom_set)
+            unfinished = cast("Unfinished | None", short)
         where = "" if single else f"row {i}, "
         return Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
 
@@ -258,18 +257,20 @@ def _as_float(query: NDArray[Any]) -> NDArray[Any]:
 
 
 def _express_result(found: ExpressAnswer, atom_set: AtomSet) -> SearchResult:
-    return SearchResult(
+    scores, radius = found.scores, found.radius
+    return SearchResult.quickly(
         indices=found.indices,
-        scores=found.scores,
-        lower=found.scores.copy() if found.exact else found.scores - found.radius,
-        upper=found.scores.copy() if found.exact else found.scores + found.radius,
-        exact=np.full(found.indices.size, found.exact),
+        scores=scores,
+        lower=scores.copy() if radius is None else scores - radius,
+        upper=scores.copy() if radius is None else scores + radius,
+        exact=(np.ones if radius is None else np.zeros)(scores.size, dtype=np.bool_),
         n_multiplies=found.n_multiplies,
         n_rounds=found.n_rounds,
         n_survivors=found.n_survivors,
         stop_reason=found.stop_reason,
         delta_spent=found.delta_spent,
         checked=not atom_set.unchecked,
+        trace=None,
     )
 
 

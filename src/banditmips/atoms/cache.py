@@ -6,7 +6,7 @@ subset is the beginning of the seed's uniform order, so a cached race samples ex
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,21 @@ from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CacheFiller", "CachedReader", "WarmCache", "build_cache", "cache_size"]
+__all__ = ["NO_CACHE", "CacheFiller", "CacheSize", "CachedReader", "WarmCache", "build_cache", "cache_size"]
 
-BLOCK_SIZE = 256
+MIN_BLOCK = 256
 MIN_PREFIX, MAX_PREFIX = 512, 4096
-"""Coordinates kept by coordinate, and the least and the most kept by atom: together at most 8 % where d >= 10,000."""
+"""The least kept by coordinate, and the least and the most kept by atom where d >= 2,048."""
+
+
+class CacheSize(NamedTuple):
+    """How many of the first coordinates are kept of each atom, by atom and by coordinate."""
+
+    by_atom: int
+    by_coordinate: int
+
+
+NO_CACHE = CacheSize(0, 0)
 
 
 class WarmCache:
@@ -30,7 +40,8 @@ class WarmCache:
     Attributes
     ----------
     order : int64, shape (p,), the coordinates.
-    block : shape (s, n), the first s coordinates, one after another: round one reads all atoms at each of them.
+    block : shape (s, n), the first s coordinates, one after another: rounds with many atoms read all of them there, and
+        nothing at coordinates where a query is 0.
     prefix : shape (n, p), the first p >= s coordinates of each atom together: later rounds read few atoms.
     """
 
@@ -46,16 +57,23 @@ class WarmCache:
         return int(self.prefix.shape[1])
 
     @property
+    def size(self) -> CacheSize:
+        """How many coordinates are kept, each way."""
+        return CacheSize(self.n_coordinates, self.block.shape[0])
+
+    @property
     def nbytes(self) -> int:
         """Memory that both layouts take."""
         return self.order.nbytes + self.block.nbytes + self.prefix.nbytes
 
     def joined(self, other: WarmCache) -> WarmCache:
-        """The cache of these atoms followed by those of `other`."""
+        """The cache of these atoms followed by those of `other`: the coordinates that both have."""
+        size = min(self.n_coordinates, other.n_coordinates)
+        block_size = min(self.block.shape[0], other.block.shape[0])
         return WarmCache(
-            self.order,
-            np.concatenate([self.block, other.block], axis=1),
-            np.concatenate([self.prefix, other.prefix], axis=0),
+            self.order[:size],
+            np.concatenate([self.block[:block_size], other.block[:block_size]], axis=1),
+            np.concatenate([self.prefix[:, :size], other.prefix[:, :size]], axis=0),
         )
 
     def read(self, rows: NDArray[np.int64], start: int, stop: int, out: NDArray[np.float64]) -> None:
@@ -83,46 +101,51 @@ class WarmCache:
         return self._scatters[1]
 
 
-def cache_size(n: int, d: int, itemsize: int, available: int | None) -> int:
-    """Coordinates to cache for each atom: a twentieth of them within limits, as far as memory is available (bytes)."""
-    size = min(max(MIN_PREFIX, min(d // 20, MAX_PREFIX)), max(d // 4, 1))
+def cache_size(n: int, d: int, itemsize: int, available: int | None) -> CacheSize:
+    """Coordinates to cache of each atom, as far as memory is available (bytes).
+
+    Where d is large, a 22nd part of them each way, which leaves room for the facts within a tenth of the atoms.
+    """
+    size = min(max(MIN_PREFIX, min(d // 22, MAX_PREFIX)), max(d // 4, 1))
     if available is None:
-        return size
-    # A block and a prefix of the same length where both are short; else a whole block and what remains.
-    affordable = available // (n * itemsize + 8)
-    return max(min(size, affordable // 2 if affordable < 2 * BLOCK_SIZE else affordable - BLOCK_SIZE), 0)
+        return CacheSize(size, size)
+    # The prefix comes first, but a short block is worth more than a long prefix.
+    affordable = max(available // (n * itemsize + 8), 0)
+    prefix = min(size, max(affordable - MIN_BLOCK, affordable // 2))
+    return CacheSize(prefix, min(prefix, affordable - prefix))
 
 
-def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
-    """Cache the first `size` coordinates of the seed's uniform order."""
+def build_cache(store: AtomStore, seed: int, size: CacheSize) -> WarmCache:
+    """Cache the first coordinates of the seed's uniform order."""
     n, d = store.shape
-    order = kernels.permuted_coordinates(seed, d, 0, size)
-    prefix = np.empty((n, size), dtype=_native(store.dtype))
-    step = max(1, (1 << 20) // size)
+    order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
+    prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
+    step = max(1, (1 << 20) // size.by_atom)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])
-    return _cache_of(order, prefix)
+    return _cache_of(order, prefix, size)
 
 
 def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
-def _cache_of(order: NDArray[np.int64], prefix: NDArray[Any]) -> WarmCache:
-    return WarmCache(order, np.ascontiguousarray(prefix[:, : min(BLOCK_SIZE, order.size)].T), prefix)
+def _cache_of(order: NDArray[np.int64], prefix: NDArray[Any], size: CacheSize) -> WarmCache:
+    return WarmCache(order, np.ascontiguousarray(prefix[:, : size.by_coordinate].T), prefix)
 
 
 class CacheFiller:
     """Picks the coordinates to be cached out of what a pass over the atoms reads."""
 
-    def __init__(self, store: AtomStore, seed: int, size: int) -> None:
+    def __init__(self, store: AtomStore, seed: int, size: CacheSize) -> None:
         n, d = store.shape
-        self._order = kernels.permuted_coordinates(seed, d, 0, size)
+        self._size = size
+        self._order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
         # The same by column: which of them lie in a part is then quickly found.
         self._places = np.argsort(self._order)
         self._columns = self._order[self._places]
-        self._prefix = np.empty((n, size), dtype=_native(store.dtype))
+        self._prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
 
     def add(self, part: Part) -> None:
         """Take what is wanted of a part."""
@@ -132,7 +155,7 @@ class CacheFiller:
 
     def cache(self) -> WarmCache:
         """The cache, once everything has been added."""
-        return _cache_of(self._order, self._prefix)
+        return _cache_of(self._order, self._prefix, self._size)
 
 
 class CachedReader(StoreReader):

@@ -2,4 +2,5 @@
 
 from banditmips.cli import main
 
-main()
+if __name__ == "__main__":  # processes that a command starts import this module under another name
+    main()

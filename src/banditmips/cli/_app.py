@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from banditmips._version import __version__
-from banditmips.cli import compare, demo, explain, pursue, search
+from banditmips.cli import compare, data, demo, explain, pursue, reproduce, search
 from banditmips.cli._errors import ReportingGroup
 
 __all__ = ["app", "main"]
@@ -24,6 +24,8 @@ app.command("search")(search.search)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
 app.command("pursue")(pursue.pursue)
+app.command("reproduce")(reproduce.reproduce)
+app.add_typer(data.data)
 
 
 def _print_version(wanted: bool) -> None:

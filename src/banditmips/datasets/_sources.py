@@ -10,7 +10,7 @@ from typing import Any
 
 from banditmips.datasets._dataset import Dataset
 
-__all__ = ["SOURCES", "Source", "advice", "data_directory", "locate", "real_or_surrogate"]
+__all__ = ["SOURCES", "Source", "advice", "advice_by_hand", "data_directory", "locate", "real_or_surrogate"]
 
 ENVIRONMENT_VARIABLE = "BANDITMIPS_DATA"
 
@@ -81,10 +81,17 @@ def data_directory() -> Path:
 
 
 def advice(name: str, directory: Path) -> str:
+    """Return a sentence or two on how to get the files of a dataset."""
+    if SOURCES[name].url is None:
+        return advice_by_hand(name, directory)
+    return f"Run 'banditmips data fetch {name}'. By hand: {advice_by_hand(name, directory)}"
+
+
+def advice_by_hand(name: str, directory: Path) -> str:
     """Return a sentence on where to get the files of a dataset and where to put them."""
     source = SOURCES[name]
-    fetch = f" or call banditmips.datasets.download.fetch({name!r})" if source.url else " (after logging in)"
-    return f"Get it from {source.page}{fetch}, and put it at {directory / source.pattern}."
+    login = " (after logging in)" if source.url is None else ""
+    return f"Get it from {source.page}{login}, and put it at {directory / source.pattern}."
 
 
 def locate(name: str, path: str | os.PathLike[str] | None) -> list[Path]:

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from banditmips.datasets._sources import SOURCES, Source, advice, data_directory, locate
+from banditmips.datasets._sources import SOURCES, Source, advice_by_hand, data_directory, locate
 
 __all__ = ["DownloadError", "fetch"]
 
@@ -73,7 +73,7 @@ def fetch(
     except FileNotFoundError:
         pass
     source = SOURCES[name]
-    by_hand = advice(name, folder)
+    by_hand = advice_by_hand(name, folder)
     if source.url is None:
         raise DownloadError(f"dataset {name!r} cannot be downloaded without a login at its source. {by_hand}")
     folder.mkdir(parents=True, exist_ok=True)

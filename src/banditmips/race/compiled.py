@@ -18,26 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.rounds import eliminate, eliminate_block
+from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
 
 SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
 """How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""
 
-HEAD_BAR = 8.0
-"""A coordinate stands out where |q| is at least this many times its mean: hardly any does in a normal query."""
 
-
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def exact_rows(
-    atoms: NDArray[Any], rows: NDArray[np.int64], n_rows: int, query: NDArray[Any], out: NDArray[np.float64]
-) -> None:
-    """Inner products of whole rows, summed in double precision."""
-    for t in range(n_rows):
-        row = atoms[rows[t]]
-        total = 0.0
-        for j in range(query.size):
-            total += np.float64(row[j]) * np.float64(query[j])
-        out[t] = total
+_PILOT_SIZE = 128
+"""Cached coordinates of the pilots."""
 
 
 @njit(cache=True, nogil=True)
@@ -65,13 +53,66 @@ def _mark_trusted(scatters: NDArray[np.float32], needed: NDArray[np.float64], tr
 
 
 @njit(cache=True, nogil=True)
+def _take_coordinates(
+    query: NDArray[Any],
+    order: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    shift: float,
+    start: int,
+    stop: int,
+    query_at: NDArray[Any],
+    places: NDArray[np.int64],
+    compact: NDArray[Any],
+    count: int,
+) -> int:
+    """Look the query up at positions start, ..., stop-1 of the order; list those where something is left of it."""
+    kind = query.dtype.type
+    for j in range(start, stop):
+        q = query[order[j]] - kind(shift)
+        for h in range(heads.size):
+            if heads[h] == order[j]:
+                q = kind(0)
+        query_at[j] = q
+        places[count] = j
+        compact[count] = q
+        count += q != 0
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _is_hopeless(
+    prefix: NDArray[Any],
+    rows: NDArray[np.int64],
+    n_alive: int,
+    size: int,
+    d: int,
+    z: float,
+    affordable: float,
+    vectors: NDArray[Any],
+) -> bool:
+    """Whether a few atoms say that dropping a typical one takes more coordinates than the race may read.
+
+    A sample of N coordinates cannot tell needs of more than about 5 N from no hope at all, so this finds out only where
+    little is affordable; where much is, the rounds themselves find out at a price that does not show.
+    """
+    describe_uniform(vectors, size, d)
+    pilots = np.empty(N_PILOTS, dtype=np.int64)
+    pick_pilots(rows, n_alive, pilots)
+    need = typical_need(prefix, pilots, N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
+    return need > 1.5 * affordable
+
+
+@njit(cache=True, nogil=True)
 def cached_race(
     block: NDArray[Any],
     prefix: NDArray[Any],
     order: NDArray[np.int64],
     query: NDArray[Any],
     heads: NDArray[np.int64],
+    shift: float,
     offsets: NDArray[np.float64],
+    scatter: NDArray[np.float64],
+    level: float,
     sizes: NDArray[np.int64],
     z: NDArray[np.float64],
     sampling_costs: NDArray[np.float64],
@@ -82,6 +123,8 @@ def cached_race(
     scatters: NDArray[np.float32],
     needed_scatter: NDArray[np.float64],
     n_rows: int,
+    n_alive: int,
+    rival: int,
     rows: NDArray[np.int64],
     alive: NDArray[np.bool_],
     trusted: NDArray[np.bool_],
@@ -89,6 +132,7 @@ def cached_race(
     ranking: NDArray[np.float64],
     beaten: NDArray[np.bool_],
     leaders: NDArray[np.int64],
+    places: NDArray[np.int64],
     columns: NDArray[Any],
     vectors: NDArray[Any],
 ) -> tuple[int, int, int, int, int, float]:
@@ -98,8 +142,12 @@ def cached_race(
     ----------
     order
         The cached coordinates: ``query[order[j]]`` belongs to ``block[j]`` and ``prefix[:, j]``.
-    heads, offsets
-        Coordinates that are known for all atoms, and what they add to each score: they are not sampled again.
+    heads, shift, offsets
+        Coordinates that are known for all atoms and are not sampled again; what is taken from the query everywhere,
+        because the atoms' sums are known; and what both add to each score.
+    scatter, level
+        Where there are offsets: the scatter of each atom's entries, and the sum of squares over d of what is left of
+        the query (empty and 0 otherwise).
     sizes, z
         Coordinates and quantile of each round.
     sampling_costs
@@ -108,52 +156,61 @@ def cached_race(
         Cost of one exact product; what all rounds together may cost.
     scatters, needed_scatter
         What each round's sample shows of the scatter of each atom's entries, and what it must show (empty if unknown).
-    n_rows
-        The candidates in `rows` (ascending), which `alive` marks too.
+    n_rows, n_alive
+        How many candidates there were, and how many are left in `rows` (ascending).
+    rival
+        The atom that is likely to lead (-1: no idea).
     columns, vectors
-        Workspaces in the atoms' precision: four as long as the atoms are many, five as long as the prefix.
+        Workspaces in the atoms' precision: four as long as the atoms are many, six as long as the prefix.
     """
     n, d = block.shape[1], query.size
-    kind = block.dtype.type
-    n_alive = n_rows
     query_at, scaled_query, spread_query = vectors[0], vectors[1], vectors[2]
-    spread_unit, residual = vectors[3], vectors[4]
-    size = 0
+    spread_unit, residual, compact = vectors[3], vectors[4], vectors[5]
+    alive[:] = n_alive == n
+    for t in range(n_alive):
+        alive[rows[t]] = True
+    if needed_scatter.size == 0:
+        trusted[:] = True
+    if k > 1 or absolute:
+        rival = -1
+    size, count, played = 0, 0, 0
     multiplies = 0
     spent = 0.0
+    leaders[k] = 0
+    affordable = allowance / (n_alive * sampling_costs[0])
+    pilot_size = min(_PILOT_SIZE, sizes[-1])
+    if level == 0.0 and n_alive >= 4 * N_PILOTS and affordable < 5 * pilot_size:
+        _take_coordinates(query, order, heads, shift, 0, pilot_size, query_at, places, compact, 0)
+        if _is_hopeless(prefix, rows, n_alive, pilot_size, d, z[0], affordable, vectors):
+            return UNDECIDED, n_alive, 0, 0, N_PILOTS * pilot_size, np.float64(d)
     for r in range(sizes.size):
         next_size = sizes[r]
-        # Values read before are read again, because every round looks at all of its coordinates.
-        by_block = n * next_size * sampling_costs[0]
+        next_count = _take_coordinates(query, order, heads, shift, size, next_size, query_at, places, compact, count)
+        # A block is read once in the race, rows of the prefix from the start in every round.
+        by_block = n * (next_count - played) * sampling_costs[0]
         by_row = n_alive * (next_size * sampling_costs[1] + sampling_costs[2])
         whole = next_size <= block.shape[0] and by_block < by_row
         cost = (by_block if whole else by_row) + sampling_costs[3]
-        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
+        begun = r > 0 or (n_alive < n_rows and finish_cost < np.inf)
+        if begun and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
             return UNDECIDED, n_alive, size, r, multiplies, np.float64(d)
-        for j in range(size, next_size):
-            query_at[j] = query[order[j]]
-            for h in range(heads.size):
-                if heads[h] == order[j]:
-                    query_at[j] = 0
-            # Where the query is 0 there is nothing to multiply.
-            multiplies += n_alive * (query_at[j] != 0)
+        multiplies += n_alive * (next_count - count)
         spent += cost
-        size = next_size
+        size, count = next_size, next_count
         if needed_scatter.size:
             _mark_trusted(scatters[r], needed_scatter, trusted)
-        scale = d / size
-        spread = scale * np.sqrt((1.0 - size / d) * size / max(size - 1, 1))
-        for j in range(size):
-            scaled_query[j] = kind(scale * query_at[j])
-            spread_query[j] = kind(spread * query_at[j])
-            spread_unit[j] = kind(spread)
         if whole:
-            n_alive = eliminate_block(
+            n_alive, rival = eliminate_block(
                 block,
-                query_at,
+                places,
+                compact,
+                played,
+                count,
                 size,
                 d,
                 offsets,
+                scatter,
+                level,
                 alive,
                 rows,
                 k,
@@ -165,10 +222,12 @@ def cached_race(
                 leaders,
                 columns,
                 residual,
+                rival,
             )
+            played = count
         else:
-            before = n_alive
-            for t in range(before):
+            describe_uniform(vectors, size, d)
+            for t in range(n_alive):
                 alive[rows[t]] = False
             n_alive = eliminate(
                 prefix,
@@ -180,6 +239,8 @@ def cached_race(
                 spread_unit,
                 np.float64(d),
                 offsets,
+                scatter,
+                level,
                 k,
                 absolute,
                 z[r],
@@ -199,81 +260,17 @@ def cached_race(
     return UNDECIDED, n_alive, size, sizes.size, multiplies, np.float64(d)
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def read_heads(
-    atoms: NDArray[Any],
-    by_column: bool,
-    query: NDArray[Any],
-    heads: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    n_rows: int,
-    centers: NDArray[np.float64],
-    scatter: NDArray[np.float64],
-    fraction: float,
-    offsets: NDArray[np.float64],
-    needed_scatter: NDArray[np.float64],
-) -> None:
-    """Sum each row's products at the head coordinates; of the rest of its scatter a sample has to show its share."""
-    for t in range(n_rows):
-        row = rows[t]
-        total = 0.0
-        seen = 0.0
-        center = centers[row] if scatter.size else 0.0
-        for h in range(heads.size):
-            v = np.float64(atoms[heads[h], row] if by_column else atoms[row, heads[h]])
-            total += v * query[heads[h]]
-            seen += (v - center) * (v - center)
-        offsets[row] = total
-        if scatter.size:
-            needed_scatter[row] = fraction * (scatter[row] - seen)
-
-
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def query_moments(query: NDArray[Any]) -> tuple[float, float]:
-    """Return the sum of |q| and the sum of squares, neither of which is finite if an entry is not."""
-    kind = query.dtype.type
-    total, squares = 0.0, 0.0
-    for start in range(0, query.size, 1024):
-        # Single precision within a stretch, double between them.
-        part, part_squares = kind(0), kind(0)
-        for j in range(start, min(start + 1024, query.size)):
-            part += abs(query[j])
-            part_squares += query[j] * query[j]
-        total += part
-        squares += part_squares
-    return total, squares
-
-
 @njit(cache=True, nogil=True)
-def head_coordinates(query: NDArray[Any], mean: float, most: int) -> NDArray[np.int64]:
-    """Return the coordinates that stand out: |q| above 8, 16, 32, ... times the mean, so that at most `most` do."""
-    bar = HEAD_BAR * mean
-    found = np.empty(most, dtype=np.int64)
-    while True:
-        count = 0
-        limit = query.dtype.type(bar)
-        for j in range(query.size):
-            if abs(query[j]) > limit:
-                if count == most:
-                    count += 1
-                    break
-                found[count] = j
-                count += 1
-        if count <= most:
-            return found[:count]
-        bar *= 2.0
-
-
-@njit(cache=True, nogil=True)
-def sampled_unevenness(query: NDArray[Any], order: NDArray[np.int64], size: int) -> float:
-    """Estimate `sampling.unevenness` from the first `size` coordinates of the order."""
-    total = 0.0
-    squares = 0.0
-    for j in range(size):
-        q = np.float64(query[order[j]])
-        total += abs(q)
+def sampled_moments(query: NDArray[Any], coordinates: NDArray[np.int64]) -> tuple[float, float, float]:
+    """Estimate `screen.query_moments` from a sample of the coordinates."""
+    total, size, squares = 0.0, 0.0, 0.0
+    for j in coordinates:
+        q = np.float64(query[j])
+        total += q
+        size += abs(q)
         squares += q * q
-    return size * squares / (total * total) if total > 0.0 else np.inf
+    scale = query.size / coordinates.size
+    return scale * total, scale * size, scale * squares
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)

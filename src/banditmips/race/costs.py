@@ -84,8 +84,7 @@ def measure_costs() -> Costs:
     sums = np.empty((2, n), dtype=np.float32)
 
     def play_block() -> None:
-        rounds.block_sums(block, query[:size], size, sums[0])
-        rounds.block_pair_squares(block, query[:size], query[:size], sums[0], np.float32(1.0), size, sums[1])
+        rounds.block_pairs(block, every, query, 0, size, query, sums[0], sums[1])
 
     play_block()
     kernels.gather(atoms, every[:1], columns[0], out[:1])

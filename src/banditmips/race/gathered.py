@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, worth_it
 from banditmips.race.kernels import FASTMATH, mix, permuted_coordinates
-from banditmips.race.rounds import eliminate
+from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, pick_pilots, typical_need
 
 _GROUPS = 1 << 13
-_N_PILOTS = 64
-"""Atoms that are sampled first, to see whether a race is worth its cache lines."""
+_PILOT_SIZE = 32
+"""Coordinates of pilots that are sampled uniformly."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -224,35 +224,28 @@ def _read(
 
 
 @njit(cache=True, nogil=True)
-def _typical_need(
-    values: NDArray[Any],
+def _uniform_need(
+    atoms: NDArray[Any],
+    by_column: bool,
+    query: NDArray[Any],
     rows: NDArray[np.int64],
-    n_rows: int,
-    size: int,
-    scaled_query: NDArray[Any],
-    spread_query: NDArray[Any],
-    spread_unit: NDArray[Any],
-    total_unit: float,
+    n_alive: int,
+    d: int,
+    seed: int,
     z: float,
+    values: NDArray[Any],
+    vectors: NDArray[Any],
 ) -> float:
-    """Guess from a few atoms how many coordinates it takes to drop a typical one: size * (z * deviation / gap)^2."""
-    estimates = np.empty(n_rows)
-    for t in range(n_rows):
-        total = 0.0
-        for j in range(size):
-            total += values[rows[t], j] * scaled_query[j]
-        estimates[t] = total
-    leader = np.argmax(estimates)
-    needs = np.empty(n_rows)
-    for t in range(n_rows):
-        gap = estimates[leader] - estimates[t]
-        variance = 0.0
-        for j in range(size):
-            pair = spread_query[j] * (values[rows[leader], j] - values[rows[t], j])
-            e = pair - gap / total_unit * spread_unit[j]
-            variance += e * e
-        needs[t] = size * z * z * variance / (gap * gap) if gap > 0.0 else np.inf
-    return np.median(needs)
+    """Guess from a uniform sample of a few atoms how many coordinates it takes to drop a typical one."""
+    pilots = np.empty(N_PILOTS, dtype=np.int64)
+    pick_pilots(rows, n_alive, pilots)
+    size = min(_PILOT_SIZE, d, values.shape[1])
+    order = permuted_coordinates(seed, d, 0, size)
+    for j in range(size):
+        vectors[0, j] = query[order[j]]
+    describe_uniform(vectors, size, d)
+    _read(atoms, by_column, pilots, N_PILOTS, order, 0, size, values)
+    return typical_need(values, pilots, N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
 
 
 @njit(cache=True, nogil=True)
@@ -262,6 +255,7 @@ def gathered_race(
     query: NDArray[Any],
     offsets: NDArray[np.float64],
     uniform: bool,
+    nearly_even: bool,
     subset: NDArray[np.int64],
     d: int,
     beta: float,
@@ -276,6 +270,7 @@ def gathered_race(
     centers: NDArray[np.float64],
     needed_scatter: NDArray[np.float64],
     n_rows: int,
+    n_alive: int,
     rows: NDArray[np.int64],
     trusted: NDArray[np.bool_],
     estimates: NDArray[np.float64],
@@ -297,13 +292,28 @@ def gathered_race(
         What is known exactly of each score (0 here, where every coordinate is sampled).
     uniform
         Whether to sample uniformly, in the seed's order, rather than by weight.
+    nearly_even
+        Whether the query is even enough for pilots to be sampled uniformly, before any weights are made.
     subset
         Coordinates drawn uniformly beforehand, where the query is too long to be read whole; empty for all.
     centers, needed_scatter
         Mean of each atom's entries, and what a sample must show of their scatter; empty where nothing is known.
+    n_rows, n_alive
+        How many candidates there were, and how many are left in `rows` (ascending).
     values
         Workspace (n, longest round) for the values read.
     """
+    pilot_cost = sampling_costs[0] / (0.5 * finish_cost)
+    piloted = not (n_alive >= 4 * N_PILOTS and finish_cost < np.inf)
+    multiplies = 0
+    if nearly_even and not piloted:
+        piloted = True
+        # Where the race is uniform too, it will read the same coordinates again.
+        multiplies = 0 if uniform else N_PILOTS * _PILOT_SIZE
+        need = _uniform_need(atoms, by_column, query, rows, n_alive, d, seed, z[0], values, vectors)
+        # Weights would need fewer, but by no more than the query's unevenness.
+        if need * pilot_cost > 1.6:
+            return UNDECIDED, n_alive, 0, 0, N_PILOTS * _PILOT_SIZE, 0.0
     if uniform:
         n_groups, population, total_weight = 1, d, float(d)
         groups[0, 0], groups[1, 0] = 1.0, d
@@ -312,7 +322,7 @@ def gathered_race(
     if n_groups < 0:
         return NOT_FINITE, 0, 0, 0, 0, 0.0
     if population == 0:
-        return UNDECIDED, n_rows, 0, 0, 0, 0.0
+        return UNDECIDED, n_alive, 0, 0, 0, 0.0
     reached = sizes.size
     while reached > 0 and sizes[reached - 1] >= 0.8 * population:
         reached -= 1
@@ -324,17 +334,17 @@ def gathered_race(
     scale = np.empty(values.shape[1])
     scaled_query, spread_query = vectors[1], vectors[2]
     spread_unit, residual = vectors[3], vectors[4]
-    pilots = np.empty(_N_PILOTS, dtype=np.int64)
-    n_alive = n_rows
+    pilots = np.empty(N_PILOTS, dtype=np.int64)
     size = 0
-    multiplies = 0
     spent = 0.0
     tau = 0.0
+    leaders[k] = 0
     for r in range(reached):
         next_size = sizes[r]
         new = next_size - size
         cost = n_alive * (new * sampling_costs[0] + next_size * sampling_costs[1]) + sampling_costs[2]
-        if r > 0 and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
+        begun = r > 0 or (n_alive < n_rows and finish_cost < np.inf)
+        if begun and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
             return UNDECIDED, n_alive, size, r, multiplies, whole_weight
         if next_size > order.size and uniform:
             order = permuted_coordinates(seed, d, 0, min(4 * next_size, d))
@@ -342,20 +352,20 @@ def gathered_race(
             order = weighted_order(
                 query, subset, beta, seed, max(4 * next_size, 128), n_groups, population, total_weight, groups
             )
-        if r == 0 and n_rows >= 4 * _N_PILOTS and finish_cost < np.inf:
+        if not piloted:
+            piloted = True
             # A few atoms tell whether the others are worth a cache line for each of their values.
-            for t in range(_N_PILOTS):
-                pilots[t] = rows[t * (n_rows // _N_PILOTS)]
-            _read(atoms, by_column, pilots, _N_PILOTS, order, 0, next_size, values)
+            pick_pilots(rows, n_alive, pilots)
+            _read(atoms, by_column, pilots, N_PILOTS, order, 0, next_size, values)
             tau = solve_tau(groups, n_groups, np.float64(next_size), population, next_size / total_weight)
             _describe(query, order, next_size, uniform, beta, tau, share, whole_weight, scale, vectors)
-            need = _typical_need(
-                values, pilots, _N_PILOTS, next_size, vectors[1], vectors[2], vectors[3], whole_weight, z[0]
+            need = typical_need(
+                values, pilots, N_PILOTS, next_size, vectors[1], vectors[2], vectors[3], whole_weight, z[0]
             )
-            multiplies += _N_PILOTS * next_size
-            if need * sampling_costs[0] > 0.5 * finish_cost:
+            multiplies += N_PILOTS * next_size
+            if need * pilot_cost > 1.0:
                 return UNDECIDED, n_alive, 0, 0, multiplies, whole_weight
-            multiplies -= _N_PILOTS * next_size
+            multiplies -= N_PILOTS * next_size
         _read(atoms, by_column, rows, n_alive, order, size, next_size, values)
         spent += cost
         multiplies += n_alive * new
@@ -375,6 +385,8 @@ def gathered_race(
             spread_unit,
             whole_weight,
             offsets,
+            centers[:0],
+            0.0,
             k,
             absolute,
             z[r],

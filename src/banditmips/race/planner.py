@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from banditmips.race.costs import Costs
 
-__all__ = ["Plan", "Schedule", "cached_sizes", "gathered_sizes", "plan_query"]
+__all__ = ["Plan", "Schedule", "cached_sizes", "gathered_sizes", "most_heads", "plan_query"]
 
 MAX_REGRET = 0.02
 """Part of the time of a full product that rounds may take while they have not shown that they pay."""
+MAX_HEADS = 32
+"""Coordinates that may be read for all atoms because the query stands out there."""
 MAX_FIRST_ROUND = 0.05
 """Part of it that the first cached round may take at most, which cannot show anything beforehand."""
 
@@ -73,6 +75,12 @@ def gathered_sizes(limit: int) -> tuple[int, ...]:
         sizes.append(size)
         size = schedule.next_size(size, limit)
     return tuple(sizes)
+
+
+def most_heads(costs: Costs, d: int, has_columns: bool) -> int:
+    """How many coordinates may be read for all atoms because the query stands out there, within the regret allowed."""
+    value = costs.column if has_columns else costs.gather
+    return int(min(max(MAX_REGRET * d * costs.stream / value, 1), MAX_HEADS))
 
 
 @lru_cache

@@ -256,5 +256,7 @@ def unevenness(query: NDArray[np.float64]) -> float:
 
     It is the ratio of the two variances, ``d * sum(q^2) / sum(|q|)^2``: 1 for a constant query, pi/2 for a normal one.
     """
-    total = float(np.abs(query).sum())
-    return query.size * float(query @ query) / (total * total)
+    # By its largest entry, so that no square is too large for a float.
+    sizes = np.abs(query) / np.abs(query).max()
+    total = float(sizes.sum())
+    return query.size * float(sizes @ sizes) / (total * total)

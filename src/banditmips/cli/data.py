@@ -1,0 +1,76 @@
+"""``banditmips data``: the published datasets, downloaded, or where to get them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from banditmips.cli._console import on_terminal, say
+from banditmips.datasets._sources import ENVIRONMENT_VARIABLE, SOURCES, advice, data_directory, locate
+from banditmips.datasets.download import fetch as fetch_files
+
+__all__ = ["data"]
+
+data = typer.Typer(
+    name="data",
+    help="Download the published datasets that experiments use, or say where to get them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help=f"Folder of the data; by default what {ENVIRONMENT_VARIABLE} names, or else ~/.cache/banditmips.",
+        show_default=False,
+    ),
+]
+
+
+@data.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(SOURCES)}.", show_default=False)],
+    directory: Directory = None,
+) -> None:
+    """Download a dataset, check it, and unpack it to where banditmips looks for it.
+
+    A download that broke off goes on where it stopped. Where the source needs a login, or cannot be reached, this says
+    where to get the files and where to put them.
+    """
+    with _showing(name) as show:
+        folder = fetch_files(name, directory, progress=show)
+    for path in locate(name, folder):
+        print(path)
+    if directory is not None and directory != data_directory():
+        say(f"set {ENVIRONMENT_VARIABLE}={folder} to have it found there")
+
+
+@data.command("list")
+def list_(directory: Directory = None) -> None:
+    """List the published datasets: which are there, and where to get the others."""
+    folder = directory or data_directory()
+    for name in SOURCES:
+        try:
+            print(f"{name}: {', '.join(str(path) for path in locate(name, folder))}")
+        except FileNotFoundError:
+            print(f"{name}: not there. {advice(name, folder)}")
+
+
+@contextmanager
+def _showing(name: str) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield what to call with the bytes so far and in all; nothing where nobody watches."""
+    if not on_terminal():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

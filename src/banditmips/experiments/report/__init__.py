@@ -1,0 +1,71 @@
+"""The report of a run: what of the paper was reproduced, on a page that people can look at.
+
+From the rows to the page everything flows one way::
+
+    rows.jsonl -> points ---> rules <- claims -> verdicts -> verdicts.md --+
+    published.csv -^   |        ^                                          +-> page -> index.html
+                       |      fits                                         |
+                       +----> charts -> pictures (SVG, PNG), interactive --+
+
+`points` turns trials into means with intervals, `fits` measures how they grow, `rules` judges, `claims` lists what is
+judged. A `Chart` says what a figure shows, `pictures` draws it with matplotlib and `interactive` with Plotly; the page
+has both, and shows the former on paper and without JavaScript.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from banditmips.experiments.published import load_published
+from banditmips.experiments.report.charts import FIGURE_TITLES, make_chart
+from banditmips.experiments.report.page import make_page
+from banditmips.experiments.report.pictures import write_pictures
+from banditmips.experiments.report.points import aggregate, published_points, write_csv
+from banditmips.experiments.report.verdicts import judge_claims, verdict_markdown
+from banditmips.experiments.rows import RUN_FILE, read_rows
+
+__all__ = ["write_report"]
+
+
+def write_report(rows_path: Path, out: Path) -> Path:
+    """Write the report of a run; needs the ``experiments`` extra.
+
+    Parameters
+    ----------
+    rows_path
+        The file of rows, whole or of a run that is not finished; ``run.json`` beside it is told if it is there.
+    out
+        The directory to write to; it is made if it is missing, and what an earlier report left there is replaced.
+
+    Returns
+    -------
+    Path
+        ``index.html``, which needs none of the other files: ``verdicts.md``, ``rows.csv``, ``figures/*.svg`` and
+        ``figures/*.png``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no file of rows.
+    ValueError
+        If a line of it is not a row; the message names it.
+    """
+    if not rows_path.is_file():
+        raise FileNotFoundError(f"{rows_path}: no rows to report on; `banditmips reproduce` writes them")
+    rows = read_rows(rows_path)
+    run_path = rows_path.parent / RUN_FILE
+    run = json.loads(run_path.read_text(encoding="utf-8")) if run_path.is_file() else None
+    measured, published = aggregate(rows), published_points(load_published())
+    verdicts = judge_claims(measured, published)
+    charts = {figure: make_chart(figure, measured, published) for figure in FIGURE_TITLES}
+    pictures = out / "figures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    for chart in charts.values():
+        if chart is not None:
+            write_pictures(chart, pictures)
+    write_csv(rows, out / "rows.csv")
+    (out / "verdicts.md").write_text(verdict_markdown(verdicts), encoding="utf-8")
+    index = out / "index.html"
+    index.write_text(make_page(verdicts, charts, rows, run), encoding="utf-8")
+    return index

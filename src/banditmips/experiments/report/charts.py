@@ -1,0 +1,153 @@
+"""The figures: their titles, captions and datasets, and from points to `Chart`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from banditmips.experiments.report import panels
+from banditmips.experiments.report.chart import Chart, Panel
+from banditmips.experiments.report.fits import fit_table
+from banditmips.experiments.report.points import PUBLISHED, Point
+
+__all__ = ["FIGURE_TITLES", "make_chart"]
+
+_FOUR = ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM", "Netflix", "MovieLens")
+_FIVE = (*_FOUR, "SymmetricNormal")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A figure's title, caption and datasets, and the function that makes the panels of one dataset."""
+
+    title: str
+    caption: str
+    datasets: tuple[str, ...]
+    panels: Callable[[str, Sequence[Point]], list[Panel]]
+
+
+def make_chart(figure: str, measured: Sequence[Point], published: Sequence[Point]) -> Chart | None:
+    """Return a figure's chart, or None if nothing of it has been measured.
+
+    A dataset of the figure that has only published points is shown with these, and says so.
+    """
+    plan = _PLANS[figure]
+    mine = [point for point in measured if point.figure == figure]
+    if not mine:
+        return None
+    theirs = [point for point in published if point.figure == figure]
+    present = {point.dataset for point in (*mine, *theirs)}
+    datasets = [name for name in plan.datasets if name in present]
+    datasets += sorted(present - set(datasets))
+    drawn: list[Panel] = []
+    for dataset in datasets:
+        own = [point for point in (*mine, *theirs) if point.dataset == dataset]
+        drawn += plan.panels(_panel_title(dataset, own), own)
+    tables = (fit_table(mine, theirs, datasets),) if figure == "figure1" else ()
+    return Chart(figure, _title(figure, mine), plan.caption, tuple(drawn), tables)
+
+
+def _title(figure: str, measured: Sequence[Point]) -> str:
+    surrogates = sorted({point.dataset for point in measured if point.surrogate})
+    note = f" (surrogate data for {', '.join(surrogates)})" if surrogates else ""
+    return FIGURE_TITLES[figure] + note
+
+
+def _panel_title(dataset: str, points: Sequence[Point]) -> str:
+    measured = [point for point in points if point.source != PUBLISHED]
+    if not measured:
+        return f"{dataset}: not run yet"
+    return f"{dataset} (surrogate)" if any(point.surrogate for point in measured) else dataset
+
+
+_PLANS = {
+    "figure1": _Plan(
+        "Figure 1: multiplies of BanditMIPS against d",
+        "The paper: the sample complexity does not scale with d. Both axes are logarithmic, so a method whose work is "
+        "independent of d is a level line, and the naive algorithm one that rises by one decade in each.",
+        _FOUR,
+        panels.against("d"),
+    ),
+    "figure2": _Plan(
+        "Figure 2: all algorithms against d",
+        "Multiplies of a query; the preprocessing of the baselines is not counted, as in the paper. The published "
+        "counts are for k = 5. Fewer multiplies are worth little where the answers are wrong: hover over a point for "
+        "its accuracy.",
+        _FOUR,
+        panels.against("d"),
+    ),
+    "figure3": _Plan(
+        "Figure 3: accuracy against speed-up, k = 1",
+        "Every point is one setting of a method's hyperparameters. A line joins the points that no other setting of "
+        "the same method beats. Better is further up and further right.",
+        _FOUR,
+        panels.trade_off,
+    ),
+    "figure4": _Plan(
+        "Figure 4: Sift-1M and CryptoPairs against d",
+        "The paper: BanditMIPS scales as O(1) with d on both.",
+        ("Sift-1M", "CryptoPairs"),
+        panels.against("d"),
+    ),
+    "figure5": _Plan(
+        "Figure 5: precision@5 against speed-up",
+        "As figure 3, for the five best atoms.",
+        _FOUR,
+        panels.trade_off,
+    ),
+    "figure6": _Plan(
+        "Figure 6: precision@10 against speed-up",
+        "As figure 3, for the ten best atoms.",
+        _FOUR,
+        panels.trade_off,
+    ),
+    "figure7": _Plan(
+        "Figure 7: scaling with n, with and without buckets, and buckets with d",
+        "The paper: BanditMIPS scales linearly with n, Bucket_AE sublinearly, and the latter not with d. The published "
+        "runs against n do not tell their d.",
+        ("CORRELATED_NORMAL_CUSTOM", "Netflix"),
+        panels.buckets,
+    ),
+    "figure8": _Plan(
+        "Figure 8: matching pursuit on SimpleSong against song length",
+        "Multiplies to find the five notes of the song. d is the length of the song in samples, 44,100 in a second. "
+        "The paper: it does not scale with the length of the song.",
+        ("SimpleSong",),
+        panels.against("d"),
+    ),
+    "figure9": _Plan(
+        "Figure 9: SymmetricNormal against d",
+        "Atoms that are all alike: the gaps shrink with d, and the paper expects its algorithm to scale linearly.",
+        ("SymmetricNormal",),
+        panels.against("d"),
+    ),
+    "beyond_bounds": _Plan(
+        "Beyond the paper: other bounds",
+        "The paper's Hoeffding bound beside the others that this package has, on the same data.",
+        _FIVE,
+        panels.bounds,
+    ),
+    "beyond_clock": _Plan(
+        "Beyond the paper: the clock beside the multiplies",
+        "Fewer multiplies are not the same factor in time: a full product reads memory in order and uses every unit of "
+        "the processor. The grey line is a full product by BLAS on the same machine.",
+        _FIVE,
+        panels.clock,
+    ),
+    "beyond_failures": _Plan(
+        "Beyond the paper: failure rate against delta",
+        "A search may fail with probability delta at most: points belong below the grey line. Intervals are exact "
+        "binomial ones. Points on the lower edge had no failure at all.",
+        _FIVE,
+        panels.failures,
+    ),
+    "beyond_theorem1": _Plan(
+        "Beyond the paper: Theorem 1's bound beside the measured multiplies",
+        "The bound on the multiplies computed from the true gaps of the data.",
+        _FIVE,
+        panels.theorem,
+    ),
+}
+
+FIGURE_TITLES = {figure: plan.title for figure, plan in _PLANS.items()}
+"""The title of every figure, in the order of the page."""

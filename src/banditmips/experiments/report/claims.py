@@ -1,0 +1,256 @@
+"""The claims of the abstract and of section 5 (with the appendices that it refers to), and how each is judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from banditmips.experiments.report import rules
+from banditmips.experiments.report.judging import Judge
+
+__all__ = ["CLAIMS", "Claim"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper.
+
+    Attributes
+    ----------
+    text
+        The claim in short.
+    where
+        Where the paper makes it.
+    figures
+        The figures whose rows decide.
+    paper
+        What the paper's text or caption gives as its figure.
+    rule
+        When it counts as reproduced, in words; the numbers are those that `judge` uses.
+    judge
+        The rule itself.
+    """
+
+    text: str
+    where: str
+    figures: tuple[str, ...]
+    paper: str
+    rule: str
+    judge: Judge
+
+
+_FOUR = ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM", "Netflix", "MovieLens")
+_REAL = ("Sift-1M", "CryptoPairs")
+_BUCKETS = ("CORRELATED_NORMAL_CUSTOM", "Netflix")
+_LEVEL = (
+    f"slope of log multiplies against log d at most {rules.LEVEL:g}, and its interval below {rules.SQUARE_ROOT:g} "
+    "(square-root growth)"
+)
+_EACH = "on every dataset; partly: on some"
+_RIGHT = "accuracy 100 % at every d; partly: the mean is at least 1 - delta on some dataset"
+_AHEAD = (
+    "multiplies of the cheapest baseline, however accurate, over those of {name} at the largest d: at least {least:g}; "
+    "partly: above 1"
+)
+_TRADE_OFF = (
+    f"largest speed-up at an accuracy of at least {rules.ACCURATE:g}, the better of BanditMIPS and BanditMIPS-alpha "
+    f"against the best baseline: larger {_EACH}"
+)
+
+
+def _ahead(name: str, claimed: float) -> str:
+    return _AHEAD.format(name=name, least=rules.NEARLY * claimed)
+
+
+CLAIMS = (
+    Claim(
+        "On MovieLens, BanditMIPS is 20× faster than the next best algorithm",
+        "abstract; section 5, figure 2",
+        ("figure2",),
+        "20×, NEQ-MIPS next",
+        _ahead("BanditMIPS", 20),
+        rules.times_ahead("MovieLens", "BanditMIPS", 20),
+    ),
+    Claim(
+        "... while returning the same answer",
+        "abstract; section 5, figure 2",
+        ("figure2",),
+        "always",
+        _RIGHT,
+        rules.every_trial_right("figure2", ("MovieLens",)),
+    ),
+    Claim(
+        "On MovieLens, BanditMIPS-alpha is 27× faster than the closest baseline",
+        "section 5, figure 2",
+        ("figure2",),
+        "27×, NEQ-MIPS next",
+        _ahead("BanditMIPS-alpha", 27),
+        rules.times_ahead("MovieLens", "BanditMIPS-alpha", 27),
+    ),
+    Claim(
+        "The complexity of BanditMIPS does not scale with d",
+        "abstract; section 5, figure 1",
+        ("figure1",),
+        "O(1) on four datasets",
+        f"{_LEVEL}, {_EACH}",
+        rules.slope_between("figure1", _FOUR, "BanditMIPS"),
+    ),
+    Claim(
+        "Logarithmic, square-root and linear fits have similar R², which suggests that the scaling is constant",
+        "section 5, caption of figure 1",
+        ("figure1",),
+        "similar on four datasets",
+        f"R² of the three fits differ by at most {rules.SIMILAR_FITS:g}, {_EACH}",
+        rules.fits_alike("figure1", _FOUR),
+    ),
+    Claim(
+        "In all trials, BanditMIPS returns the correct answer",
+        "section 5, figure 1",
+        ("figure1",),
+        "100 % on four datasets",
+        _RIGHT,
+        rules.every_trial_right("figure1", _FOUR),
+    ),
+    Claim(
+        "Existing algorithms scale at least as O(√d)",
+        "abstract",
+        ("figure2",),
+        "slope of 1/2 or more",
+        f"slope of every baseline at least {rules.AT_LEAST_SQUARE_ROOT:g}, {_EACH}",
+        rules.baselines_grow(_FOUR),
+    ),
+    Claim(
+        "BanditMIPS and BanditMIPS-alpha substantially outperform the other algorithms",
+        "abstract; section 5, figure 2",
+        ("figure2",),
+        "on four datasets",
+        f"both need {rules.SUBSTANTIAL:g}× fewer multiplies than the cheapest baseline, however accurate, at the "
+        f"largest d, {_EACH}",
+        rules.outperforms_all(_FOUR, ("BanditMIPS", "BanditMIPS-alpha")),
+    ),
+    Claim(
+        "BanditMIPS-alpha outperforms BanditMIPS in 3 of 4 datasets",
+        "abstract; section 5, figure 2",
+        ("figure2",),
+        "3 of 4, not Netflix",
+        f"fewer multiplies at the largest d and at most {rules.AS_ACCURATE:g} less accurate, on 3 of 4 datasets; "
+        "partly: on 1 or 2",
+        rules.alpha_needs_fewer(_FOUR, required=3),
+    ),
+    Claim(
+        "Greedy-MIPS is significantly worse than all other algorithms",
+        "section 5, figure 2",
+        ("figure2",),
+        "left out of the figure",
+        f"{rules.SUBSTANTIAL:g}× the multiplies of every other at the largest d, {_EACH}",
+        rules.needs_most(_FOUR, "Greedy-MIPS"),
+    ),
+    Claim(
+        "HNSW-MIPS is strictly worse than NAPG-MIPS",
+        "section 5, figure 2",
+        ("figure3",),
+        "left out of the figure",
+        f"smaller speed-up at an accuracy of at least {rules.ACCURATE:g} in figure 3, {_EACH}",
+        rules.worse_trade_off("figure3", _FOUR, "HNSW-MIPS", "NAPG-MIPS"),
+    ),
+    *(
+        Claim(
+            f"BanditMIPS and its variant have the best trade-off of speed and accuracy, k = {k}",
+            f"section 5, figure {figure[-1]}",
+            (figure,),
+            "on four datasets",
+            _TRADE_OFF,
+            rules.best_trade_off(figure, _FOUR),
+        )
+        for figure, k in (("figure3", 1), ("figure5", 5), ("figure6", 10))
+    ),
+    Claim(
+        "A hyperparameter trades off accuracy and runtime",
+        "abstract; section 5, figure 3",
+        ("figure3",),
+        "delta from 1e-10 to 0.99",
+        f"the slowest setting of BanditMIPS needs at least {rules.WIDE:g}× the multiplies of the fastest, {_EACH}",
+        rules.trades_off("figure3", _FOUR),
+    ),
+    Claim(
+        "On Sift-1M and CryptoPairs, BanditMIPS scales as O(1) with d",
+        "section 5, figure 4",
+        ("figure4",),
+        "O(1) on both",
+        f"{_LEVEL}, {_EACH}",
+        rules.slope_between("figure4", _REAL, "BanditMIPS"),
+    ),
+    Claim(
+        "... and returns the correct solution in each trial",
+        "section 5, figure 4",
+        ("figure4",),
+        "100 % on both",
+        _RIGHT,
+        rules.every_trial_right("figure4", _REAL),
+    ),
+    Claim(
+        "BanditMIPS scales linearly with n",
+        "appendix E, figure 7",
+        ("figure7",),
+        "linear on both",
+        f"slope of log multiplies against log n from {rules.LINEAR[0]:g} to {rules.LINEAR[1]:g}, {_EACH}",
+        rules.grows_linearly("figure7", _BUCKETS, "BanditMIPS", "n"),
+    ),
+    Claim(
+        "With buckets (Bucket_AE) it scales sublinearly with n",
+        "abstract (preprocessing); appendix E, figure 7",
+        ("figure7",),
+        "sublinear on both",
+        f"slope of log multiplies against log n at most {rules.SUBLINEAR:g}, and its interval below 1, {_EACH}",
+        rules.slope_between("figure7", _BUCKETS, "Bucket_AE", "n", high=rules.SUBLINEAR, below=1.0),
+    ),
+    Claim(
+        "Bucket_AE still scales as O(1) with d",
+        "appendix E, figure 7",
+        ("figure7",),
+        "O(1) on both",
+        f"{_LEVEL}, {_EACH}",
+        rules.slope_between("figure7", _BUCKETS, "Bucket_AE"),
+    ),
+    Claim(
+        "Matching pursuit does not scale with the length of the song",
+        "abstract; appendix F, figure 8",
+        ("figure8",),
+        "O(1)",
+        _LEVEL,
+        rules.slope_between("figure8", ("SimpleSong",), "BanditMIPS"),
+    ),
+    Claim(
+        "... and recovers the notes in each experiment",
+        "appendix F, figure 8",
+        ("figure8",),
+        "100 %",
+        _RIGHT,
+        rules.every_trial_right("figure8", ("SimpleSong",)),
+    ),
+    Claim(
+        "On SymmetricNormal, BanditMIPS scales linearly with d",
+        "appendix G, figure 9",
+        ("figure9",),
+        "linear",
+        f"slope of log multiplies against log d from {rules.LINEAR[0]:g} to {rules.LINEAR[1]:g}",
+        rules.grows_linearly("figure9", ("SymmetricNormal",), "BanditMIPS", "d"),
+    ),
+    Claim(
+        "BanditMIPS returns the correct answer with probability at least 1 - delta",
+        "abstract; Theorem 1",
+        ("beyond_failures",),
+        "a theorem",
+        f"no setting fails significantly more often than delta (binomial tests at {rules.SIGNIFICANT:g} divided by "
+        "their number); partly: some do",
+        rules.failures_within_delta(),
+    ),
+    Claim(
+        "The multiplies stay within the bound of Theorem 1",
+        "Theorem 1",
+        ("beyond_theorem1",),
+        "a theorem",
+        "mean multiplies at most the bound at every d; partly: at some",
+        rules.within_theorem_1(),
+    ),
+)
+"""In the order of the table."""

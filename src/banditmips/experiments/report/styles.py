@@ -1,0 +1,113 @@
+"""How things look, the same in every figure: a colour and a marker for each algorithm, a line for each source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from banditmips.experiments.report.points import PUBLISHED
+from banditmips.experiments.rows import OURS, PAPER
+
+__all__ = ["BASELINES", "BOUND", "NEUTRAL", "REFERENCE", "SOURCES", "SourceStyle", "Style", "order_of", "style_of"]
+
+REFERENCE = "reference"
+"""The source of lines that nobody measured: the naive count, a bound, the diagonal."""
+
+BASELINES = (
+    "BoundedME",
+    "Greedy-MIPS",
+    "LSH-MIPS",
+    "H2-ALSH-MIPS",
+    "NEQ-MIPS",
+    "PCA-MIPS",
+    "HNSW-MIPS",
+    "NAPG-MIPS",
+)
+"""The algorithms that the paper compares with."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """Colour and marker, the latter by matplotlib's name and by Plotly's."""
+
+    colour: str
+    marker: str
+    symbol: str
+
+
+@dataclass(frozen=True)
+class SourceStyle:
+    """Line and marker of a source.
+
+    Attributes
+    ----------
+    label
+        What the legend says.
+    dash, plotly_dash
+        The line, by matplotlib's name and by Plotly's.
+    width
+        Of the line, in points.
+    hollow
+        Whether markers are outlines.
+    """
+
+    label: str
+    dash: str
+    plotly_dash: str
+    width: float
+    hollow: bool
+
+
+# Colours of Okabe and Ito (the paper's own algorithms) and of Paul Tol's muted scheme (the baselines), all of which
+# people with any kind of colour vision can tell apart in small groups; the markers tell all of them apart.
+_STYLES = {
+    "BanditMIPS": Style("#0072B2", "o", "circle"),
+    "BanditMIPS-alpha": Style("#D55E00", "D", "diamond"),
+    "Bucket_AE": Style("#000000", "s", "square"),
+    "BanditMIPS, fitted": Style("#00806E", "s", "square"),
+    "MatchingPursuit": Style("#00806E", "s", "square"),
+    "BoundedME": Style("#332288", "^", "triangle-up"),
+    "Greedy-MIPS": Style("#8A8A1F", "v", "triangle-down"),
+    "LSH-MIPS": Style("#CC6677", "<", "triangle-left"),
+    "H2-ALSH-MIPS": Style("#B07C00", ">", "triangle-right"),
+    "NEQ-MIPS": Style("#882255", "p", "pentagon"),
+    "PCA-MIPS": Style("#AA4499", "h", "hexagon"),
+    "HNSW-MIPS": Style("#2E9284", "X", "x"),
+    "NAPG-MIPS": Style("#117733", "P", "cross"),
+    "Naive": Style("#6B6B6B", "*", "star"),
+}
+_UNKNOWN = Style("#6B6B6B", "*", "star")
+
+NEUTRAL = Style("#444444", "o", "circle")
+"""What a legend shows a source with, as it belongs to no algorithm."""
+
+# Paul Tol's vibrant scheme, darkened where it was too light for lines: not the algorithms' colours, because these are
+# variants of one algorithm. A variant is named by its bound and its sampling.
+_VARIANTS = {
+    "hoeffding, uniform": Style("#0077BB", "o", "circle"),
+    "hoeffding, sigma squared, uniform": Style("#1A87A8", "p", "pentagon"),
+    "hoeffding_serfling, uniform": Style("#332288", "^", "triangle-up"),
+    "bernstein, uniform": Style("#BB4A00", "v", "triangle-down"),
+    "paired, uniform": Style("#C2185B", "D", "diamond"),
+    "paired, auto": Style("#00806E", "s", "square"),
+}
+
+BOUND = Style("#C2185B", "D", "diamond")
+"""The look of a bound that a theorem gives."""
+
+SOURCES = {
+    PAPER: SourceStyle("measured, the paper's settings", "-", "solid", 1.8, False),
+    OURS: SourceStyle("measured, this package's defaults", "--", "dash", 1.8, False),
+    PUBLISHED: SourceStyle("published by the authors", ":", "dot", 1.2, True),
+    REFERENCE: SourceStyle("for comparison", "-.", "dashdot", 1.3, False),
+}
+
+
+def style_of(name: str) -> Style:
+    """Return the look of an algorithm, or of a variant of one."""
+    return _STYLES.get(name) or _VARIANTS.get(name, _UNKNOWN)
+
+
+def order_of(name: str) -> int:
+    """Return the place of an algorithm or variant in every legend; unknown ones come last."""
+    known = [*_STYLES, *_VARIANTS]
+    return known.index(name) if name in known else len(known)

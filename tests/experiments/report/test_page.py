@@ -1,0 +1,222 @@
+"""The report as files: whole and well-formed, whatever part of the rows there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from banditmips.experiments.report import write_report
+from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
+from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
+from banditmips.experiments.report.run_tables import run_table
+from banditmips.experiments.report.styles import SOURCES, style_of
+from banditmips.experiments.rows import Row
+
+ROW = Row("figure9", "SymmetricNormal", False, "BanditMIPS", "paper", 9, 1000, 1, 0.1, 0, 0, 0, 9e3, 1.0, 9e3, 1e-3)
+VOID = {"meta", "link", "img", "input", "br", "wbr", "hr", "line", "polygon"}
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects what there is."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def report(rows, directory, run=None):
+    """Write a report and return its page, parsed, and its text."""
+    directory.mkdir(exist_ok=True)
+    path = directory / "rows.jsonl"
+    path.write_text("".join(row.to_json() + "\n" for row in rows))
+    if run is not None:
+        (directory / "run.json").write_text(json.dumps(run))
+    html = write_report(path, directory / "out").read_text(encoding="utf-8")
+    return Page(html), html
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The report of two points, three trials each, with a run.json."""
+    directory = tmp_path_factory.mktemp("small")
+    rows = [replace(ROW, d=d, trial=t, seed=t, multiplies=8.0 * d + t) for d in (1000, 2000) for t in range(3)]
+    run = {"quick": False, "machine": {"cores": 2}, "versions": {"numpy": "2.0"}, "figures": ["figure9"]}
+    return *report(rows, directory, run), directory
+
+
+def test_what_is_written(small):
+    _, _, directory = small
+    written = sorted(str(path.relative_to(directory / "out")) for path in (directory / "out").rglob("*.*"))
+    assert written == ["figures/figure9.png", "figures/figure9.svg", "index.html", "rows.csv", "verdicts.md"]
+    assert (directory / "out/figures/figure9.png").read_bytes().startswith(b"\x89PNG")
+    ET.parse(directory / "out/figures/figure9.svg")
+    assert (directory / "out/rows.csv").read_text().count("\n") == 7
+    assert "SymmetricNormal: slope 1.00" in (directory / "out/verdicts.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(small):
+    page, html, _ = small
+    assert html.startswith("<!DOCTYPE html>")
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    assert all(attributes.get("alt") for attributes in page.all("img"))
+    assert all(attributes["src"].startswith("data:") for attributes in page.all("img"))
+    assert not [attributes for attributes in page.all("script") if "src" in attributes]
+    assert {attributes["href"] for attributes in page.all("link")} == {"data:,"}
+    targets = [attributes["href"] for attributes in page.all("a")]
+    assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
+    assert {"viewport"} <= {attributes.get("name") for attributes in page.all("meta")}
+    assert len(page.all("th")) == sum("scope" in attributes for attributes in page.all("th"))
+    assert html.count("* plotly.js v") == 1
+
+
+def test_data_for_the_charts_is_strict_json(small):
+    _, html, _ = small
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    data = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    (panel,) = data["figure9"]
+    measured = [trace for trace in panel["traces"] if trace["meta"]["source"] == "paper"]
+    assert measured[0]["y"] == [8001.0, 16_001.0]
+    assert measured[0]["error_y"]["array"][0] == pytest.approx(4.303 / 3**0.5, abs=1e-3)
+
+
+def test_figures_that_are_missing_say_so(small):
+    page, _, _ = small
+    text = "".join(page.text)
+    assert text.count("Not run yet. banditmips reproduce") == 12
+    assert "banditmips reproduce figure3 runs it" in text
+    assert "Not run yet: figure1, figure2, figure3" in text
+
+
+def test_the_run_is_told(small):
+    page, _, _ = small
+    text = " ".join(page.text)
+    assert "machine: cores" in text
+    assert "banditmips reproduce all --out DIR" in text
+    assert "A quick run" not in text
+
+
+def test_no_rows_at_all(tmp_path):
+    page, _ = report([], tmp_path, {"quick": True})
+    text = " ".join(page.text)
+    assert "25 not run" in text
+    assert "A quick run" in text
+    assert page.all("figure") == []
+
+
+def test_one_row_and_no_run_file(tmp_path):
+    page, _ = report([ROW], tmp_path)
+    text = " ".join(page.text)
+    assert "There is no run.json beside the rows." in text
+    assert "25 not run" in text  # one value of d has no slope
+    assert len(page.all("figure")) == 1
+
+
+def test_names_are_escaped(tmp_path):
+    nasty = "<script>alert('&')</script>"
+    page, html = report([replace(ROW, dataset=nasty, algorithm=nasty, parameters={nasty: nasty})], tmp_path)
+    assert nasty not in html
+    assert len(page.all("script")) == 3
+    assert nasty in "".join(page.text)
+
+
+def test_a_report_replaces_an_older_one(tmp_path):
+    report([ROW], tmp_path)
+    page, _ = report([replace(ROW, multiplies=1.0)], tmp_path)
+    assert len(page.all("figure")) == 1
+    assert "1.0" in (tmp_path / "out/rows.csv").read_text()
+
+
+def test_a_missing_or_broken_file_of_rows_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.jsonl: no rows"):
+        write_report(tmp_path / "none.jsonl", tmp_path / "out")
+    (tmp_path / "rows.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"rows\.jsonl, line 1: not a row"):
+        write_report(tmp_path / "rows.jsonl", tmp_path / "out")
+
+
+@pytest.mark.parametrize("module", ["plotly.offline", "matplotlib.figure"])
+def test_missing_packages_name_the_extra(tmp_path, monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"report of an experiment needs .*'banditmips\[experiments\]'"):
+        report([ROW], tmp_path)
+
+
+def make_chart(n_panels=3):
+    marks = tuple(Mark(10.0**power, 5.0, 4.0, 6.0, "") for power in range(3))
+    series = [
+        Series(name, style_of(name), source, marks, tuple((mark.x, mark.y) for mark in marks))
+        for name, source in (("BanditMIPS", "paper"), ("BanditMIPS", "published"), ("NEQ-MIPS", "paper"))
+    ]
+    panel = Panel("A panel", Axis("d", log=True), Axis("accuracy", log=False, limits=(0, 10)), tuple(series))
+    return Chart("figure1", "A rather long title " * 8, "", (panel,) * n_panels)
+
+
+def test_pictures_are_the_same_every_time(tmp_path):
+    panel = make_chart().panels[0]
+    assert panel_svg(panel) == panel_svg(panel)
+    text = panel_svg(panel)
+    ET.fromstring(text)
+    assert ">accuracy</text>" in text
+
+
+@pytest.mark.parametrize("n_panels", [1, 3])
+def test_whole_figures_have_titles_and_legends(tmp_path, n_panels):
+    write_pictures(make_chart(n_panels), tmp_path)
+    text = (tmp_path / "figure1.svg").read_text(encoding="utf-8")
+    assert text.count(">A panel</text>") == n_panels
+    for label in ("BanditMIPS", "NEQ-MIPS", SOURCES["paper"].label, SOURCES["published"].label):
+        assert text.count(f">{label}</text>") == 1
+    assert SOURCES["ours"].label not in text
+
+
+def test_swatches_differ_as_the_curves_do():
+    style = style_of("BanditMIPS")
+    swatches = [swatch_svg(style, look) for look in SOURCES.values()]
+    assert len(set(swatches)) == len(SOURCES)
+    assert "polygon" not in swatch_svg(style, SOURCES["reference"], marker=False)
+    ET.fromstring(swatches[0])
+
+
+def test_the_run_table_holds_everything():
+    run = {
+        "quick": True,
+        "settings": {"sizes": {"figure1": {"d": {"A": [1, 2], "B": []}, "n": 5}}},
+        "figures": ["figure1", "figure2"],
+        "runs": [{"jobs": 2, "load": [1.5, 2]}, {"jobs": 1, "load": None}],
+        "system": "Linux",
+    }
+    assert run_table(run).rows == (
+        ("quick", "true"),
+        ("settings: sizes: figure1", "d (A 1, 2; B none); n 5"),
+        ("figures", "figure1, figure2"),
+        ("runs: 1", "jobs 2; load 1.5, 2"),
+        ("runs: 2", "jobs 1; load null"),
+        ("system", "Linux"),
+    )

@@ -1,0 +1,284 @@
+"""The rules behind the verdicts, on rows made to agree, to disagree, and to be missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from banditmips.experiments.published import load_published
+from banditmips.experiments.report import rules
+from banditmips.experiments.report.claims import CLAIMS
+from banditmips.experiments.report.judging import Evidence, Grade
+from banditmips.experiments.report.points import aggregate, published_points
+from banditmips.experiments.report.verdicts import judge_claims, verdict_markdown
+from banditmips.experiments.rows import FIGURES, Row
+
+ROW = Row("figure1", "A", False, "BanditMIPS", "paper", 100, 1000, 1, 0.1, None, 0, 0, 1000.0, 1.0, 1e5, 1e-3)
+
+
+def row(**values):
+    made = replace(ROW, **values)
+    return replace(made, naive=float(made.n * made.d))
+
+
+def judge(rule, rows, source="paper"):
+    return rule(Evidence(source, aggregate(rows)))
+
+
+def growing(power, dataset="A", algorithm="BanditMIPS", figure="figure1", **values):
+    sizes = (1000, 10_000, 100_000)
+    return [
+        row(d=d, multiplies=50.0 * d**power, dataset=dataset, algorithm=algorithm, figure=figure, **values)
+        for d in sizes
+    ]
+
+
+@pytest.fixture(scope="module")
+def published():
+    return published_points(load_published())
+
+
+@pytest.fixture(scope="module")
+def verdicts(made_up_rows, published):
+    return {verdict.claim.text: verdict for verdict in judge_claims(aggregate(made_up_rows), published)}
+
+
+@pytest.mark.parametrize(
+    ("powers", "grade"),
+    [
+        ({"A": 0.0, "B": 0.09}, Grade.REPRODUCED),
+        ({"A": 0.0, "B": 0.11}, Grade.PARTLY),
+        ({"A": 0.5, "B": 0.9}, Grade.NOT),
+        ({"A": 0.0}, Grade.PARTLY),
+        ({}, Grade.NOT_RUN),
+    ],
+)
+def test_level_lines(powers, grade):
+    rows = [each for dataset, power in powers.items() for each in growing(power, dataset)]
+    finding = judge(rules.slope_between("figure1", ("A", "B"), "BanditMIPS"), rows)
+    assert finding.grade is grade
+    assert {dataset: line.agrees for dataset, line in finding.lines.items()} == {
+        dataset: power <= rules.LEVEL for dataset, power in powers.items()
+    }
+
+
+def test_one_value_of_d_has_no_slope():
+    finding = judge(rules.slope_between("figure1", ("A",), "BanditMIPS"), growing(0.0)[:1])
+    assert finding.grade is Grade.NOT_RUN
+
+
+def test_a_level_line_has_to_exclude_the_growth_that_is_denied():
+    noisy = [replace(each, multiplies=count) for each, count in zip(growing(0.0), (50.0, 250.0, 50.0), strict=True)]
+    lenient = rules.slope_between("figure1", ("A",), "BanditMIPS", below=9.0)
+    strict = rules.slope_between("figure1", ("A",), "BanditMIPS")
+    assert judge(lenient, noisy).grade is Grade.REPRODUCED
+    assert judge(strict, noisy).grade is Grade.NOT
+    assert judge(strict, growing(0.05)).grade is Grade.REPRODUCED
+
+
+def test_other_sources_and_algorithms_do_not_count():
+    rule = rules.slope_between("figure1", ("A",), "BanditMIPS")
+    assert judge(rule, growing(0.0, settings="ours")).grade is Grade.NOT_RUN
+    assert judge(rule, growing(0.0, settings="ours"), source="ours").grade is Grade.REPRODUCED
+    assert judge(rule, growing(0.0, algorithm="Bucket_AE")).grade is Grade.NOT_RUN
+
+
+@pytest.mark.parametrize(("power", "grade"), [(1.0, Grade.REPRODUCED), (0.8, Grade.NOT), (1.3, Grade.NOT)])
+def test_linear_growth(power, grade):
+    assert judge(rules.grows_linearly("figure1", ("A",), "BanditMIPS", "d"), growing(power)).grade is grade
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "grade"), [((1.0, 1.0), Grade.REPRODUCED), ((1.0, 0.9), Grade.PARTLY), ((0.8, 0.9), Grade.NOT)]
+)
+def test_right_answers(accuracies, grade):
+    rows = [row(d=d, accuracy=accuracy) for d, accuracy in zip((10, 20), accuracies, strict=True)]
+    assert judge(rules.every_trial_right("figure1", ("A",)), rows).grade is grade
+
+
+def against_baselines(own, *others, accuracy=0.95):
+    rows = [row(figure="figure2", dataset="MovieLens", multiplies=own)]
+    return rows + [
+        row(figure="figure2", dataset="MovieLens", algorithm=name, multiplies=count, accuracy=accuracy)
+        for name, count in zip(("NEQ-MIPS", "BoundedME"), others, strict=False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("factor", "grade", "told"),
+    [(20, Grade.REPRODUCED, "20× fewer"), (17, Grade.PARTLY, "17× fewer"), (0.5, Grade.NOT, "2× more")],
+)
+def test_times_ahead_of_the_cheapest(factor, grade, told):
+    finding = judge(rules.times_ahead("MovieLens", "BanditMIPS", 20), against_baselines(100, 100 * factor, 10_000))
+    assert finding.grade is grade
+    assert finding.lines["MovieLens"].text.startswith(f"{told} than NEQ-MIPS (95.0\u00a0% right)")
+
+
+def test_an_inaccurate_baseline_counts_but_the_next_is_told():
+    rows = [*against_baselines(100, 500, accuracy=0.2), *against_baselines(100, 0, 3000)[2:]]
+    text = judge(rules.times_ahead("MovieLens", "BanditMIPS", 20), rows).lines["MovieLens"].text
+    assert text.startswith("5× fewer than NEQ-MIPS (20.0\u00a0% right), 30× fewer than BoundedME (95.0\u00a0% right)")
+
+
+def test_baselines_are_those_of_the_paper_and_shared_by_both_settings():
+    rows = against_baselines(100, 3000)
+    rows += [replace(rows[0], algorithm=name, multiplies=1.0) for name in ("Naive", "Bucket_AE", "BanditMIPS, fitted")]
+    rows.append(replace(rows[0], settings="ours", multiplies=50.0))
+    rule = rules.times_ahead("MovieLens", "BanditMIPS", 20)
+    assert judge(rule, rows).lines["MovieLens"].text.startswith("30×")
+    assert judge(rule, rows, source="ours").lines["MovieLens"].text.startswith("60×")
+
+
+def test_only_baselines_of_the_same_d_and_k_are_compared():
+    rows = against_baselines(100, 3000)
+    rows += [replace(rows[0], d=5000, multiplies=1.0), replace(rows[1], k=5, multiplies=1.0)]
+    assert judge(rules.times_ahead("MovieLens", "BanditMIPS", 20), rows).lines["MovieLens"].text.startswith("30×")
+
+
+@pytest.mark.parametrize(
+    ("multiplies", "accuracy", "agrees"), [(500.0, 1.0, True), (500.0, 0.9, False), (2000.0, 1.0, False)]
+)
+def test_alpha_must_be_cheaper_and_as_accurate(multiplies, accuracy, agrees):
+    alpha = row(figure="figure2", algorithm="BanditMIPS-alpha", multiplies=multiplies, accuracy=accuracy)
+    finding = judge(rules.alpha_needs_fewer(("A",), required=1), [row(figure="figure2"), alpha])
+    assert finding.lines["A"].agrees is agrees
+
+
+@pytest.mark.parametrize(
+    ("run", "cheaper", "grade"),
+    [
+        ("ABCD", "ABC", Grade.REPRODUCED),
+        ("ABCD", "AB", Grade.PARTLY),
+        ("ABCD", "", Grade.NOT),
+        ("ABC", "ABC", Grade.PARTLY),
+    ],
+)
+def test_three_of_four_are_enough_but_all_must_be_run(run, cheaper, grade):
+    rows = [row(figure="figure2", dataset=name) for name in run]
+    alphas = [
+        replace(each, algorithm="BanditMIPS-alpha", multiplies=500.0 if each.dataset in cheaper else 2000.0)
+        for each in rows
+    ]
+    assert judge(rules.alpha_needs_fewer("ABCD", required=3), rows + alphas).grade is grade
+
+
+def test_trade_offs_compare_speed_ups_at_equal_accuracy():
+    rows = [
+        row(figure="figure3", multiplies=1000.0, accuracy=0.95),
+        row(figure="figure3", multiplies=10.0, accuracy=0.5, delta=0.9),
+        row(figure="figure3", algorithm="BoundedME", multiplies=2000.0, accuracy=1.0),
+        row(figure="figure3", algorithm="NEQ-MIPS", multiplies=20.0, accuracy=0.3),
+    ]
+    finding = judge(rules.best_trade_off("figure3", ("A",)), rows)
+    assert finding.lines["A"].text == "BanditMIPS 100×, BoundedME 50×"
+    assert finding.grade is Grade.REPRODUCED
+    slower = [replace(rows[0], multiplies=3000.0), *rows[1:]]
+    assert judge(rules.best_trade_off("figure3", ("A",)), slower).grade is Grade.NOT
+
+
+def test_greedy_and_graphs():
+    rows = [row(figure="figure2", algorithm="Greedy-MIPS", multiplies=3e3), row(figure="figure2")]
+    assert judge(rules.needs_most(("A",), "Greedy-MIPS"), rows).grade is Grade.REPRODUCED
+    assert (
+        judge(rules.needs_most(("A",), "Greedy-MIPS"), [rows[0], replace(rows[1], multiplies=2e3)]).grade is Grade.NOT
+    )
+    graphs = [row(figure="figure3", algorithm=name) for name in ("HNSW-MIPS", "NAPG-MIPS")]
+    rule = rules.worse_trade_off("figure3", ("A",), "HNSW-MIPS", "NAPG-MIPS")
+    assert judge(rule, graphs).grade is Grade.NOT
+    assert judge(rule, [replace(graphs[0], multiplies=1001.0), graphs[1]]).grade is Grade.REPRODUCED
+
+
+@pytest.mark.parametrize(("power", "grade"), [(0.5, Grade.REPRODUCED), (0.3, Grade.NOT)])
+def test_baselines_that_grow(power, grade):
+    rows = growing(1.0, algorithm="NEQ-MIPS", figure="figure2") + growing(
+        power, algorithm="BoundedME", figure="figure2"
+    )
+    assert judge(rules.baselines_grow(("A",)), rows).grade is grade
+
+
+@pytest.mark.parametrize(
+    ("failures", "grade"), [((0, 10), Grade.REPRODUCED), ((12, 10), Grade.REPRODUCED), ((30, 10), Grade.NOT)]
+)
+def test_failure_rates_are_tested_not_just_compared(failures, grade):
+    rows = [
+        row(figure="beyond_failures", delta=delta, extra={"failures": count, "trials": 1000})
+        for delta, count in zip((0.01, 0.1), failures, strict=True)
+    ]
+    assert judge(rules.failures_within_delta(), rows).grade is grade
+
+
+def test_theorem_1():
+    rows = [row(figure="beyond_theorem1", d=d, extra={"bound_theorem1": 2000.0}) for d in (10, 20)]
+    assert judge(rules.within_theorem_1(), rows).grade is Grade.REPRODUCED
+    assert judge(rules.within_theorem_1(), [*rows, row(figure="beyond_theorem1", d=30)]).grade is Grade.REPRODUCED
+    beyond = [*rows, row(figure="beyond_theorem1", d=30, multiplies=3e3, extra={"bound_theorem1": 2000.0})]
+    assert judge(rules.within_theorem_1(), beyond).grade is Grade.NOT
+
+
+def test_settings_that_differ():
+    rows = [row(figure="figure3", delta=0.1), row(figure="figure3", delta=0.2, multiplies=400.0)]
+    assert judge(rules.trades_off("figure3", ("A",)), rows).grade is Grade.REPRODUCED
+    assert judge(rules.trades_off("figure3", ("A",)), rows[:1]).grade is Grade.NOT_RUN
+
+
+def test_the_published_logs_are_judged_like_our_own(published):
+    of = {verdict.claim.text: verdict.published for verdict in judge_claims([], published)}
+    ahead = of["On MovieLens, BanditMIPS is 20× faster than the next best algorithm"]
+    assert (
+        ahead.lines["MovieLens"].text == "20.2× fewer than NEQ-MIPS (100\u00a0% right); itself 100\u00a0% right, d 5k"
+    )
+    level = of["The complexity of BanditMIPS does not scale with d"]
+    assert level.grade is Grade.PARTLY
+    assert level.lines["NORMAL_CUSTOM"].text == "slope 0.86 (0.81 to 0.91), d 10k to 1M"
+    assert of["On Sift-1M and CryptoPairs, BanditMIPS scales as O(1) with d"].lines["CryptoPairs"].agrees is False
+    alpha = of["BanditMIPS-alpha outperforms BanditMIPS in 3 of 4 datasets"]
+    assert alpha.lines["Netflix"].text == "1.34× fewer, 60.8\u00a0% right against 100\u00a0%"
+    assert of["With buckets (Bucket_AE) it scales sublinearly with n"].grade is Grade.REPRODUCED
+
+
+def test_without_rows_nothing_is_run(published):
+    verdicts = judge_claims([], published)
+    assert {verdict.grade for verdict in verdicts} == {Grade.NOT_RUN}
+    assert {verdict.ours.grade for verdict in verdicts} == {Grade.NOT_RUN}
+
+
+def test_every_claim_can_be_judged(verdicts):
+    assert {verdict.grade for verdict in verdicts.values()} <= set(Grade) - {Grade.NOT_RUN}
+    assert len(verdicts) == len(CLAIMS)
+
+
+def test_every_figure_of_the_paper_has_a_claim():
+    judged = {figure for claim in CLAIMS for figure in claim.figures}
+    assert judged == set(FIGURES) - {"beyond_bounds", "beyond_clock"}
+
+
+def test_surrogates_are_told(verdicts):
+    ahead = verdicts["On MovieLens, BanditMIPS is 20× faster than the next best algorithm"]
+    assert ahead.surrogates == ("MovieLens",)
+    assert ahead.published.surrogates == ()
+    assert verdicts["On SymmetricNormal, BanditMIPS scales linearly with d"].surrogates == ()
+
+
+def test_datasets_that_were_not_run_are_told(published):
+    rows = growing(0.0, dataset="NORMAL_CUSTOM")
+    verdicts = {verdict.claim.text: verdict for verdict in judge_claims(aggregate(rows), published)}
+    verdict = verdicts["The complexity of BanditMIPS does not scale with d"]
+    assert verdict.grade is Grade.PARTLY
+    assert verdict.notes() == ["1 of 4 datasets run"]
+
+
+def test_the_rules_in_words_have_the_numbers_of_the_code():
+    words = {claim.text: claim.rule for claim in CLAIMS}
+    assert f"at most {rules.LEVEL:g}" in words["The complexity of BanditMIPS does not scale with d"]
+    assert "at least 18;" in words["On MovieLens, BanditMIPS is 20× faster than the next best algorithm"]
+
+
+def test_markdown_is_a_table_of_six_columns(verdicts):
+    lines = verdict_markdown(list(verdicts.values())).splitlines()
+    table = lines[: lines.index("")]
+    assert len(table) == 2 + len(CLAIMS)
+    assert {line.replace("\\|", "").count("|") for line in table} == {7}
+    assert "✗ NORMAL_CUSTOM: slope 0.86 (0.81 to 0.91), d 10k to 1M" in table[5]
+    assert "surrogate data for MovieLens" in table[2]
+    assert len(lines) - lines.index("") == 3 + len(CLAIMS)
