@@ -53,18 +53,19 @@ class Row:
 @contextmanager
 def cluster_of(n_workers: int) -> Iterator[Any]:
     """Start worker processes, and end them."""
-    from distributed import Client, LocalCluster
+    import distributed
 
+    dask: Any = distributed  # which has no types
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
+        dask.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
             dashboard_address=":0",
             memory_limit="4GB",
             local_directory=folder,
         ) as cluster,
-        Client(cluster) as client,
+        dask.Client(cluster) as client,
     ):
         yield client
 

@@ -138,10 +138,7 @@ class Query:
         candidates = candidates_of(n, excluded, atom_set.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
         self._n_given = self._candidates.size
-        if atom_set.facts is not None and options.objective == "inner_product" and options.delta > 0.0:
-            from banditmips.race.screen import possible_winners
-
-            self._candidates = possible_winners(atom_set.facts, self._query, self._candidates, k, options.absolute)
+        self._candidates = self._screened(self._candidates)
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
         is_product = options.objective in ("inner_product", "cosine")
@@ -149,6 +146,15 @@ class Query:
         self._row_scale = self._make_row_scale()
         self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale)
         self._exact_reader: Reader = self._situation.reader()
+
+    def _screened(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out what cannot win by what `fit` knows."""
+        from banditmips.race.screen import possible_winners
+
+        facts, options = self._atoms.facts, self._options
+        if facts is None or options.objective != "inner_product" or options.delta == 0.0:
+            return rows
+        return possible_winners(facts, self._query, rows, self._k, options.absolute)
 
     def _make_row_scale(self) -> NDArray[np.float64] | None:
         if self._options.objective != "cosine":

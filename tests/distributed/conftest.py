@@ -29,7 +29,12 @@ class Shards:
         self.d = atoms.shape[1]
         summaries = [_shard.summarise(shard) for shard in self.shards]
         cached = any(summary.n_cached for summary in summaries)
-        self.at_hand = AtHand(cached, None, too_sparse=any(summary.too_sparse for summary in summaries))
+        self.at_hand = AtHand(
+            cached,
+            n_shared=None,
+            too_sparse=any(summary.too_sparse for summary in summaries),
+            known=self.settings["validate"],
+        )
         self.last: BatchSearch | None = None
 
     def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:

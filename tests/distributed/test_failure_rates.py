@@ -31,11 +31,20 @@ def sparse_against_dense(rng):
     return atoms, 1.0 + 0.1 * rng.normal(size=(N_QUERIES, D))
 
 
+def nearly_equal_but_for_needles(rng):
+    """Atoms that differ at five coordinates each, and a level query: their sums are known and say little."""
+    atoms = np.repeat(3.5 + 0.5 * rng.normal(size=(1, D)), N_ATOMS, axis=0)
+    for atom in atoms:
+        atom[rng.choice(D, 5, replace=False)] += 4.0 * rng.normal(size=5)
+    return atoms, 3.4 + 0.6 * rng.normal(size=(N_QUERIES, D))
+
+
 @pytest.mark.parametrize(
     ("make", "k", "absolute"),
     [
         (symmetric, 1, False),
         (sparse_against_dense, 1, False),
+        (nearly_equal_but_for_needles, 1, False),
         (heavy_tails, 2, True),
     ],
 )

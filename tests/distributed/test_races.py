@@ -70,7 +70,8 @@ def test_two_shards_take_about_the_multiplies_of_one_place(make_shards, make, k,
 
 
 def test_one_shard_takes_the_multiplies_of_the_race_in_one_place(make_shards):
-    atoms, queries = normal_custom(m=2)
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(60, 1_500)), rng.normal(size=(2, 1_500))
     traced = bm.BanditMIPS(rescore=False, trace=True).fit(atoms).search(queries, 3)  # takes the same way
     found = make_shards(atoms, []).search(queries, 3, rescore=False)
     assert (found.n_multiplies == traced.n_multiplies).all()
@@ -217,6 +218,22 @@ def test_delta_is_split_over_the_candidates_of_all_shards(make_shards, monkeypat
     assert set(split_over) == {(0.01, 80, 2)}
 
 
+def test_what_fit_knows_spares_other_shards_all_multiplies(make_shards):
+    rng = np.random.default_rng(7)
+    levels = np.concatenate([np.linspace(4.0, 5.0, 3), np.linspace(1.0, 2.0, 97)])
+    atoms = levels[:, np.newaxis] + 0.2 * rng.normal(size=(100, 1_000))
+    query = 3.0 + 0.5 * rng.normal(size=1_000)
+    shards = make_shards(atoms, [3, 40])
+    found = shards.search(query, 3)
+    assert found.indices.tolist() == [2, 1, 0]
+    assert (found.n_rounds, found.delta_spent, found.n_multiplies) == (0, 0.0, 3 * 1_000)
+    # For one atom the three have to be told apart; the others are told that they need not play.
+    assert shards.search(query, 1, rescore=False).n_multiplies <= 3 * 31
+    unknown = make_shards(atoms, [3, 40], validate=False).search(query, 1, rescore=False)
+    assert unknown.indices[0] == 2
+    assert unknown.n_multiplies >= 100 * 16
+
+
 def test_needles_are_found_on_any_shard(make_shards):
     data = bm.datasets.load("needle", n=50, d=4_000, seed=0)
     needle = data.params["atom"]
@@ -272,7 +289,7 @@ def test_what_may_not_be_moved_is_finished_exactly(make_shards, monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [0.0, 50.0])
 def test_a_large_shard_is_played_block_by_block(make_shards, monkeypatch, epsilon):
-    atoms, queries = ratings(n=300, d=2_000, m=3)
+    atoms, queries = heavy_tails(n=300, d=2_000, m=3)
     shards = make_shards(atoms, [250])
     whole = shards.search(queries, 2, epsilon=epsilon)
     monkeypatch.setattr(_shard_query, "_MAX_VALUES", 1)

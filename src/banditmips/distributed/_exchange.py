@@ -1,6 +1,7 @@
 """What is decided between two exchanges, for one query: who leads, who plays on and how far, and when it is over.
 
-The race is that of `race.elimination`, with atoms that live in several places. Each place (a shard) plays rounds on its
+The race is that of `race.elimination`, with atoms that live in several places. First what `fit` knows bounds all
+scores, and every place (a shard) hears what the k best of all are worth at least. Each shard then plays rounds on its
 own atoms and reports its best. From these the k leaders of all are chosen, and every shard that still has other
 survivors gets the leaders' values at the coordinates of the next rounds: there its atoms are compared with the leaders
 pair by pair, as they would be in one place. Once few survivors are left, they all go to one shard and play there (a
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
-from banditmips.distributed._messages import Duel, Exact, Order, Play, Report
+from banditmips.distributed._messages import Duel, Exact, Order, Play, Report, Screen
 from banditmips.distributed._plan import Rounds
 from banditmips.race.bounds import round_share
 
@@ -36,7 +37,7 @@ MAX_SHARED = 1 << 18
 """Values of guests that may go to one shard for one query in one exchange (2 MB). Where that does not do, the survivors
 are finished exactly: the multiplies that more rounds would save take less time than moving the values."""
 
-MAX_EXTRA = 0.5
+MAX_EXTRA = 0.25
 """With ``rescore=True``, survivors are finished exactly as soon as those that will not be returned cost no more than
 this part of the multiplies so far: that saves exchanges, which take longer."""
 
@@ -80,6 +81,7 @@ class QueryRace:
         self._reports: dict[int, Report] = {}
         self._leaders = self._winners = _NOTHING
         self._dueling = False
+        self._screening = False
         self._n_rounds = 0
         self._reason: StopReason | None = None
         self.orders: dict[int, Order] = {}
@@ -94,9 +96,16 @@ class QueryRace:
         elif options.delta == 0.0 or not self._sizes or (self._n_candidates <= k and options.rescore):
             self._reason = StopReason.FINISHED_EXACTLY
             self.orders = {shard: Exact() for shard in shards}
+        elif rounds.screened:
+            self._screening = True
+            self.orders = {shard: Screen() for shard in shards}
         else:
-            self.last_round = self._round_within(FIRST_EXCHANGE)
-            self.orders = {shard: Play(self.last_round, _NOTHING) for shard in shards}
+            self._begin(shards, -np.inf)
+
+    def _begin(self, shards: Sequence[int], bar: float) -> None:
+        """Order the first rounds, for atoms that can reach the bar."""
+        self.last_round = self._round_within(FIRST_EXCHANGE)
+        self.orders = {shard: Play(self.last_round, _NOTHING, bar) for shard in shards}
 
     def take(self, reports: Mapping[int, Report]) -> None:
         """Hear what the shards have to say about the last orders, and decide what comes next."""
@@ -110,7 +119,9 @@ class QueryRace:
             return
         self._n_rounds = max(self._n_rounds, *(report.n_rounds for report in reports.values()))
         self._n_survivors = sum(report.n_survivors for report in self._reports.values())
-        if all(report.exact.all() for report in self._reports.values()):
+        if self._screening:
+            self._hear_bounds()
+        elif all(report.exact.all() for report in self._reports.values()):
             self._reason, self._winners = StopReason.EXHAUSTED, self._best()
         elif self._n_survivors <= self._k:
             self._settle(StopReason.SEPARATED, self._best())
@@ -118,6 +129,24 @@ class QueryRace:
             self._settle(StopReason.EPSILON, self._leaders)
         else:
             self._go_on()
+
+    def _hear_bounds(self) -> None:
+        """Tell all shards what the k best are worth at least, for certain."""
+        self._screening = False
+        lower = np.sort(self._merged("scores") - self._merged("radius"))
+        bar = float(lower[-self._k]) if lower.size >= self._k else -np.inf
+        # Of whoever has reported all of its atoms it is known who reaches the bar.
+        self._reports = {
+            shard: report.part(report.scores + report.radius >= bar)
+            if report.n_survivors == report.rows.size
+            else report
+            for shard, report in self._reports.items()
+        }
+        self._n_survivors = sum(report.n_survivors for report in self._reports.values())
+        if self._n_survivors <= self._k and self._options.rescore:
+            self._settle(StopReason.SEPARATED, self._best())
+        else:
+            self._begin([shard for shard, report in self._reports.items() if report.n_survivors], bar)
 
     def _settle(self, reason: StopReason, winners: NDArray[np.int64]) -> None:
         """The answer is known; its scores may still have to be made exact."""
@@ -202,7 +231,8 @@ class QueryRace:
         radius = np.append(self._merged("radius")[best], np.zeros(pad))
         exact = np.append(self._merged("exact")[best].astype(np.bool_), np.ones(pad, dtype=np.bool_))
         # Where every candidate's score is exact, nothing was left out on a sample's word.
-        certain = exact.all() and self._n_survivors == self._n_candidates and self._reason is not StopReason.EPSILON
+        everybody = self._n_survivors == self._n_candidates and self._reason is not StopReason.EPSILON
+        certain = exact.all() and (everybody or self._reason is StopReason.EXHAUSTED)
         return SearchResult(
             indices=np.append(rows[best], np.full(pad, -1, dtype=np.int64)),
             scores=scores,

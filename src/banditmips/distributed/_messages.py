@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from banditmips.distributed._plan import AtHand
 
-__all__ = ["Batch", "Duel", "Exact", "Guests", "Order", "Play", "Report", "Work"]
+__all__ = ["Batch", "Duel", "Exact", "Guests", "Order", "Play", "Report", "Screen", "Work"]
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,21 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Screen:
+    """Leave out what cannot win by what `fit` knows, and report the candidates with the best lower bounds."""
+
+
+@dataclass(frozen=True)
 class Play:
     """Let the shard's survivors play on, up to and with this round.
 
-    `leaders` are the (global) rows that lead, none in the first exchange. Those that live elsewhere come as guests.
+    `leaders` are the (global) rows that lead, none at first; those that live elsewhere come as guests. Atoms that
+    cannot reach `bar`, by what `fit` knows, do not play.
     """
 
     last_round: int
     leaders: NDArray[np.int64]
+    bar: float = -np.inf
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Exact:
     n_seen: int = 0
 
 
-Order = Play | Duel | Exact
+Order = Screen | Play | Duel | Exact
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,8 @@ class Guests:
         Global indices.
     values : shape (g, N)
         Their entries at the first N coordinates of the query's order, in the atoms' own precision.
-    row_scale, centers, needed_scatter : float64, shape (g,)
-        As in `race.elimination.Contest`.
+    row_scale, centers, needed_scatter, offsets, unrelated : float64, shape (g,)
+        As in `race.elimination.Contest` and `KnownPart`.
     """
 
     rows: NDArray[np.int64]
@@ -91,11 +98,13 @@ class Guests:
     row_scale: NDArray[np.float64]
     centers: NDArray[np.float64]
     needed_scatter: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    unrelated: NDArray[np.float64]
 
     @property
     def nbytes(self) -> int:
         """What they weigh on their way."""
-        return sum(part.nbytes for part in (self.rows, self.values, self.row_scale, self.centers, self.needed_scatter))
+        return sum(getattr(self, name).nbytes for name in self.__dataclass_fields__)
 
     @classmethod
     def joined(cls, parts: list[Guests]) -> Guests:
@@ -127,6 +136,11 @@ class Report:
     n_survivors: int
     n_rounds: int
     within_epsilon: bool
+
+    def part(self, chosen: NDArray[np.bool_]) -> Report:
+        """The report as if only these of its atoms were left."""
+        fields = {name: getattr(self, name)[chosen] for name in ("rows", "scores", "radius", "seen", "exact")}
+        return replace(self, **fields, n_survivors=int(chosen.sum()))
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ class DistributedMIPS:
             cached=n_cached > 0,
             n_shared=n_cached if on_files else None,
             too_sparse=any(summary.too_sparse for summary in summaries),
+            known=len(ranges) == len(summaries),
         )
         return self
 

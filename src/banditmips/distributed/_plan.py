@@ -15,6 +15,13 @@ from banditmips.race.setup import resolve_sampling
 
 __all__ = ["AtHand", "Rounds", "plan_rounds"]
 
+_MIN_EXPLAINED = 0.1
+"""Part of the query's sum of squares that its mean has to account for, before it is taken out."""
+_MIN_NONZERO = 0.75
+"""Part of the query's entries that must not be 0, if all coordinates are to be sampled from."""
+_MIN_COORDINATES = 64
+"""Shorter queries may be sampled whole, and scores that are exact should not be put together from two parts."""
+
 
 @dataclass(frozen=True)
 class AtHand:
@@ -28,11 +35,14 @@ class AtHand:
         Coordinates that can be sampled without reading files; None where all atoms are in memory.
     too_sparse : bool
         Whether there are shards that take longer to sample than to multiply out.
+    known : bool
+        Whether all shards know the means and scatters of their atoms.
     """
 
     cached: bool
     n_shared: int | None
     too_sparse: bool
+    known: bool
 
 
 @dataclass(frozen=True)
@@ -49,12 +59,20 @@ class Rounds:
         How many there are to sample from.
     sizes : tuple of int
         How many coordinates round 1, 2, ... reaches, for all rounds before an exact finish is better.
+    screened : bool
+        Whether atoms are left out by what `fit` knows before round one.
+    shift, level : float
+        What is taken from the query everywhere because the atoms' sums are known, and the mean square of what is left;
+        0 where nothing is taken.
     """
 
     sampling: str
     whole: bool
     population: int
     sizes: tuple[int, ...]
+    screened: bool = False
+    shift: float = 0.0
+    level: float = 0.0
 
 
 def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Rounds:
@@ -67,10 +85,25 @@ def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Round
     limit = at_hand.n_shared
     if at_hand.too_sparse and options.rescore:
         limit = 0  # every score exactly
-    if limit is not None:
-        return Rounds("uniform", True, query.size, _sizes(query.size, limit))
-    sampling = resolve_sampling(options, on_support, at_hand.cached)
-    return Rounds(sampling, False, on_support.size, _sizes(on_support.size, on_support.size))
+    screened = at_hand.known and options.objective == "inner_product"
+    sampling = "uniform" if limit is not None else resolve_sampling(options, on_support, at_hand.cached)
+    # Cached coordinates are those of the uniform order with nothing passed over: worth a few zeros of the query.
+    cached = at_hand.cached and sampling == "uniform" and not options.replacement
+    whole = limit is not None or (cached and on_support.size >= _MIN_NONZERO * query.size)
+    population = query.size if whole else on_support.size
+    sizes = _sizes(population, population if limit is None else limit)
+    shift = level = 0.0
+    if screened and whole and options.bound == "paired" and query.size >= _MIN_COORDINATES:
+        shift, level = _known_part(on_support, query.size)
+    return Rounds(sampling, whole, population, sizes, screened, shift, level)
+
+
+def _known_part(query: NDArray[np.float64], d: int) -> tuple[float, float]:
+    """The mean of a query, where it explains much of it, and the mean square of the rest."""
+    shift = float(query.sum()) / d
+    mean_square = float(query @ query) / d
+    # What overflows explains nothing.
+    return (shift, mean_square - shift**2) if _MIN_EXPLAINED * mean_square <= shift**2 < np.inf else (0.0, 0.0)
 
 
 @lru_cache

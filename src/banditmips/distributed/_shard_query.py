@@ -13,12 +13,13 @@ from banditmips._courses import coordinate_course
 from banditmips._query import Query
 from banditmips._validate import Options
 from banditmips.atoms.sparse import SparseReader
-from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report
+from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report, Screen
 from banditmips.distributed._plan import plan_rounds
 from banditmips.distributed._shard import Shard
-from banditmips.race.elimination import Contest, Reader
+from banditmips.race.elimination import Contest, KnownPart, Reader
 from banditmips.race.parts import Standing, play_rounds
 from banditmips.race.sampling import SamplePrefix, UniformSampler
+from banditmips.race.screen import known_intervals
 from banditmips.race.setup import make_bound
 
 __all__ = ["Pause", "ShardQuery"]
@@ -64,10 +65,24 @@ class Pause:
     seen: NDArray[np.int32]
     n_rounds: int
 
+    def part(self, chosen: NDArray[np.bool_]) -> Pause:
+        """What is remembered of some of them."""
+        return Pause(self.rows[chosen], self.seen[chosen], self.n_rounds)
+
     @classmethod
     def of(cls, standing: Standing) -> Pause:
         """What is needed to go on from a standing."""
         return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
+
+
+def _joined(known: KnownPart | None, guests: Guests) -> KnownPart:
+    assert known is not None
+    return KnownPart(np.append(known.offsets, guests.offsets), np.append(known.unrelated, guests.unrelated))
+
+
+def _nobody() -> Standing:
+    nothing, none = np.empty(0), np.empty(0, dtype=np.int64)
+    return Standing(none, nothing, nothing, none, 0, exact=False, within_epsilon=True, n_multiplies=0)
 
 
 def _regrouped(pauses: Sequence[Pause], n_values: int) -> Iterator[Pause]:
@@ -95,7 +110,7 @@ class ShardQuery(Query):
         excluded: NDArray[np.bool_] | None = None,
     ) -> None:
         query = batch.queries[number]
-        rounds = plan_rounds(query, options, batch.at_hand)
+        rounds = self._rounds = plan_rounds(query, options, batch.at_hand)
         # Every shard has to sample the same coordinates, whatever it could afford to cache.
         options = replace(options, sampling=rounds.sampling)
         super().__init__(shard.atom_set, query, k, options, excluded, "")
@@ -109,6 +124,44 @@ class ShardQuery(Query):
             reader = self._situation.reader(cached=True)
             self._course = replace(self._course, sampler=sampler, reader=reader, share=1.0)
 
+    def _screened(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave nobody out here: `screen` and the bar of all shards do that."""
+        return rows
+
+    def _contest(self) -> Contest:
+        contest, facts = super()._contest(), self._atoms.facts
+        rows, shift = contest.candidates, self._rounds.shift
+        if facts is None or self._rounds.level == 0.0:
+            return replace(contest, known=KnownPart(np.zeros(rows.size), np.zeros(rows.size)))
+        offsets = shift * self._query.size * facts.means[rows]
+        known = KnownPart(offsets, self._rounds.level * facts.scatter[rows])
+        rest = self._query - shift
+        return replace(contest, query=rest, unit_costs=(rest != 0.0).astype(np.int64), known=known)
+
+    def _intervals(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where the rows' scores lie for certain: the middles (their sizes, if the sign is free) and the upper ends."""
+        facts = self._atoms.facts
+        assert facts is not None
+        centre, upper = known_intervals(facts, self._query, self._options.absolute)
+        return centre[rows], upper[rows]
+
+    def screen(self) -> Standing:
+        """Leave out what k others of this shard beat for certain."""
+        rows = self._candidates
+        centre, upper = self._intervals(rows)
+        lower = 2.0 * centre - upper
+        kept = upper >= (np.partition(lower, -self._k)[-self._k] if rows.size > self._k else -np.inf)
+        return Standing(
+            rows=rows[kept],
+            scores=centre[kept],
+            radius=(upper - centre)[kept],
+            seen=np.zeros(int(kept.sum()), dtype=np.int64),
+            n_rounds=0,
+            exact=False,
+            within_epsilon=False,
+            n_multiplies=0,
+        )
+
     def start(self) -> list[Pause]:
         """Where the race stands before round one."""
         rows = self._candidates.astype(np.int32)
@@ -116,8 +169,11 @@ class ShardQuery(Query):
 
     def play(self, pauses: Sequence[Pause], order: Play, guests: Guests | None) -> list[Standing]:
         """Let the survivors play some rounds, block by block: a block is as good a place for a race as a shard."""
-        blocks = _regrouped(pauses, self._sizes[order.last_round - 1])
-        return [self._play_block(block, order, guests) for block in blocks]
+        if order.bar > -np.inf:
+            pauses = [pause.part(self._intervals(pause.rows)[1] >= order.bar) for pause in pauses]
+        blocks = list(_regrouped(pauses, self._sizes[order.last_round - 1]))
+        # Even if nobody is left, there has to be something to report.
+        return [self._play_block(block, order, guests) for block in blocks] or [_nobody()]
 
     def _play_block(self, pause: Pause, order: Play, guests: Guests | None) -> Standing:
         reader, n_own = self._course.reader, self._shard.n_atoms
@@ -137,6 +193,7 @@ class ShardQuery(Query):
                 row_scale=np.append(contest.row_scale, guests.row_scale),
                 centers=np.append(contest.centers, guests.centers),
                 needed_scatter=np.append(contest.needed_scatter, guests.needed_scatter),
+                known=_joined(contest.known, guests),
             )
         return self._play_rounds(contest, reader, order.last_round, pause.n_rounds, n_guests, announced)
 
@@ -148,6 +205,7 @@ class ShardQuery(Query):
             row_scale=guests.row_scale,
             centers=guests.centers,
             needed_scatter=guests.needed_scatter,
+            known=KnownPart(guests.offsets, guests.unrelated),
         )
         announced = np.flatnonzero(np.isin(guests.rows, order.leaders))
         reader = _GuestReader(self._course.reader, 0, guests.values, contest.unit_costs)
@@ -205,6 +263,8 @@ class ShardQuery(Query):
         scores = np.abs(standing.scores) if self._options.absolute else standing.scores
         # Atoms that the sample cannot speak for have an infinite radius, and should not be made leaders.
         best = np.lexsort((standing.rows, -scores, np.isinf(standing.radius)))
+        if isinstance(order, Screen):  # what counts is how good they are at least
+            best = np.lexsort((standing.rows, standing.radius - scores))
         rows = standing.rows[best] + self._shard.first_row
         told = np.arange(rows.size) < max(self._k, N_REPORTED)
         if isinstance(order, Duel):
@@ -230,4 +290,13 @@ class ShardQuery(Query):
         values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
         self._course.reader.read(local, prefix, 0, values)
         contest = self._contest_of(local)
-        return Guests(rows, values, contest.row_scale, contest.centers, contest.needed_scatter)
+        assert contest.known is not None
+        return Guests(
+            rows,
+            values,
+            contest.row_scale,
+            contest.centers,
+            contest.needed_scatter,
+            contest.known.offsets,
+            contest.known.unrelated,
+        )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from banditmips._validate import Options
 from banditmips.atoms.facts import collect_facts
 from banditmips.atoms.metering import metered
-from banditmips.distributed._messages import Batch, Duel, Guests, Order, Play, Report, Work
+from banditmips.distributed._messages import Batch, Duel, Guests, Order, Play, Report, Screen, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import Pause, ShardQuery
 from banditmips.race.parts import Standing
@@ -69,7 +69,10 @@ def serve(
         query = ShardQuery(shard, batch, number, k, options, None if excluded is None else excluded[number])
         with metered() as meter, naming_global_rows(shard.first_row):
             before_it = pauses.pop(number, None) or query.start()
-            if isinstance(order, Duel):
+            if isinstance(order, Screen):
+                standing = query.screen()
+                pauses[number] = [Pause.of(standing)]
+            elif isinstance(order, Duel):
                 standing = query.duel(order, invited[number])
             elif isinstance(order, Play):
                 standings = query.play(before_it, order, invited.get(number))

@@ -57,7 +57,9 @@ class RoundView:
     """What a bound sees after a round: the survivors' sampled values and the statistics made from them.
 
     ``scatters`` holds what the sample shows of the scatter of each atom's entries about their mean, and
-    ``needed_scatter`` what it has to show, or NaN where `fit` recorded nothing.
+    ``needed_scatter`` what it has to show, or NaN where `fit` recorded nothing. Where part of the scores was known
+    before, ``offsets`` is that part of the estimates, and a difference of two atoms varies at least by the sum of
+    their ``least_variances``.
     """
 
     number: int
@@ -72,6 +74,8 @@ class RoundView:
     variances: NDArray[np.float64]
     scatters: NDArray[np.float64]
     needed_scatter: NDArray[np.float64]
+    offsets: NDArray[np.float64] | None = None
+    least_variances: NDArray[np.float64] | None = None
 
     @property
     def size(self) -> int:
@@ -283,9 +287,11 @@ class PairedBound(Bound):
             view.sample.spread,
             view.sample.total_unit,
             view.objective,
-            view.estimates,
+            view.estimates if view.offsets is None else view.estimates - view.offsets,
             leader,
             sign_used,
             rows,
         )
+        if view.least_variances is not None:
+            variance = np.maximum(variance, view.least_variances[leader] + view.least_variances[rows])
         return np.asarray(difference + slack > z * np.sqrt(variance))

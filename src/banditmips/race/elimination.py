@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from banditmips._result import Round, StopReason
 from banditmips.race import kernels
 from banditmips.race.bounds import Bound, RoundView, round_share
 from banditmips.race.planner import Schedule
+from banditmips.race.rounds import MIN_VARIANCE
 from banditmips.race.sampling import SamplePrefix, Sampler
 
-__all__ = ["Contest", "Outcome", "Reader", "race"]
+__all__ = ["Contest", "KnownPart", "Outcome", "Reader", "race"]
 
 N_TRACED = 32
 """Leading atoms that a trace keeps for each round."""
@@ -47,6 +48,27 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True)
+class KnownPart:
+    """What is known of the candidates' scores before anything is sampled: only the rest has to be estimated.
+
+    Attributes
+    ----------
+    offsets
+        The known part of each candidate's score.
+    unrelated
+        What the rest would vary by if the query and the candidate were unrelated, for a sample of one coordinate
+        over the population: a sample that shows much less has not seen what matters (`rounds.MIN_VARIANCE`).
+    """
+
+    offsets: NDArray[np.float64]
+    unrelated: NDArray[np.float64]
+
+    def part(self, chosen: NDArray[Any]) -> KnownPart:
+        """That of some of the candidates."""
+        return KnownPart(self.offsets[chosen], self.unrelated[chosen])
+
+
+@dataclass(frozen=True)
 class Contest:
     """One query's race, ready to run.
 
@@ -58,7 +80,9 @@ class Contest:
         For each candidate: a factor on all of its terms (the cosine's norms), the mean of its entries, and what a
         sample must show of their scatter about it (NaN where nothing is known).
     query
-        The query, all d coordinates of it.
+        The query, all d coordinates of it (less what `known` accounts for).
+    known
+        What is known of the scores already, if something is.
     unit_costs
         Multiplies that each coordinate takes for one atom: 1, or 0 where there is nothing to multiply.
 
@@ -80,6 +104,7 @@ class Contest:
     budget: int | None
     traced: bool
     widths: NDArray[np.int64] | None = None
+    known: KnownPart | None = None
 
     def part(self, chosen: NDArray[np.int64], delta: float) -> Contest:
         """The contest among some of the candidates, given by their positions, with its own share of delta."""
@@ -89,6 +114,7 @@ class Contest:
             row_scale=self.row_scale[chosen],
             centers=self.centers[chosen],
             needed_scatter=self.needed_scatter[chosen],
+            known=None if self.known is None else self.known.part(chosen),
             delta=delta,
         )
 
@@ -122,6 +148,7 @@ class Field:
         self.row_scale = contest.row_scale
         self.centers = contest.centers
         self.needed_scatter = contest.needed_scatter
+        self.known = contest.known
         self.seen = np.full(self.rows.size, n_seen)
         self._values = np.empty((self.rows.size, 0))
         self.size = 0
@@ -152,6 +179,7 @@ class Field:
         self.row_scale = self.row_scale[kept]
         self.centers = self.centers[kept]
         self.needed_scatter = self.needed_scatter[kept]
+        self.known = None if self.known is None else self.known.part(kept)
         self.seen = self.seen[kept]
         self._values = self._values[kept, : self.size]
 
@@ -286,6 +314,7 @@ def play_round(
         field.centers,
     )
     shown = reader.scatters(field.rows, prefix)
+    known = field.known
     return RoundView(
         number=number,
         sample=prefix,
@@ -295,10 +324,12 @@ def play_round(
         row_scale=field.row_scale,
         objective=contest.objective,
         absolute=contest.absolute,
-        estimates=estimates,
+        estimates=estimates if known is None else estimates + known.offsets,
         variances=variances,
         scatters=scatters if shown is None else shown,
         needed_scatter=field.needed_scatter,
+        offsets=None if known is None else known.offsets,
+        least_variances=None if known is None else MIN_VARIANCE * population / values.shape[1] * known.unrelated,
     )
 
 

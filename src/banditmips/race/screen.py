@@ -393,18 +393,27 @@ def settle(
     return _keep(rows, n_rows, ends, _best_places(lower, n_rows, k, places))
 
 
+def known_intervals(
+    facts: AtomFacts, query: NDArray[np.float64], absolute: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return what `know` fills in; the intervals are endless where the query's squares overflow."""
+    n = facts.means.size
+    centre, upper = np.zeros(n), np.full(n, np.inf)
+    moments = query_moments(query)
+    if moments[2] < np.inf:
+        spreads, rounding = np.sqrt(facts.scatter), rounding_of(query.dtype)
+        know(facts.means, spreads, query.size, moments, rounding, absolute, centre, upper)
+    return centre, upper
+
+
 def possible_winners(
     facts: AtomFacts, query: NDArray[np.float64], rows: NDArray[np.int64], k: int, absolute: bool
 ) -> NDArray[np.int64]:
     """Return the rows that are not certain to be beaten by k others, by what is known without a multiply."""
     if rows.size <= k:
         return rows
-    moments = query_moments(query)
-    if not moments[2] < np.inf:
-        return rows
-    n, d = facts.means.size, query.size
-    centre, upper, rooms, places = np.empty(n), np.empty(n), np.empty((2, n)), np.empty(k, dtype=np.int64)
-    know(facts.means, np.sqrt(facts.scatter), d, moments, rounding_of(query.dtype), absolute, centre, upper)
+    centre, upper = known_intervals(facts, query, absolute)
+    rooms, places = np.empty((2, centre.size)), np.empty(k, dtype=np.int64)
     left = rows.copy()
     return left[: settle(left, left.size, k, centre, upper, rooms, places)]
 
