@@ -234,6 +234,16 @@ def test_what_fit_knows_spares_other_shards_all_multiplies(make_shards):
     assert unknown.n_multiplies >= 100 * 16
 
 
+def test_an_atom_that_can_just_reach_the_bar_plays(make_shards):
+    # A constant atom's score is known exactly; that of an atom like the query is as large as its bound says.
+    query = 2.0 + np.random.default_rng(8).normal(size=800)
+    like_query = 1.0 + 0.1 * (query - query.mean())
+    constant = np.full(800, like_query @ query / query.sum() * (1 - 1e-5))
+    shards = make_shards(np.array([constant, 0.9 * constant, like_query, 0.8 * constant]), [2])
+    for rescore in (True, False):
+        assert shards.search(query, rescore=rescore).indices[0] == 2
+
+
 def test_needles_are_found_on_any_shard(make_shards):
     data = bm.datasets.load("needle", n=50, d=4_000, seed=0)
     needle = data.params["atom"]

@@ -3,6 +3,8 @@
 A bound that is wrong by a factor passes every test of answers; these would not let it pass.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -101,3 +103,26 @@ def test_paired_drops_what_loses_to_all_k_leaders(k, absolute):
                     expected[i] &= difference.mean() > z * error
         beaten = PairedBound(0.05, N_ATOMS, k, absolute).beaten(view, leaders, 0.0)
         np.testing.assert_array_equal(beaten, expected)
+
+
+def test_paired_with_a_part_of_the_scores_known():
+    """What is known moves the estimates and not the variances, and a difference varies at least as it is told."""
+    view, _ = make_view()
+    leaders = np.argsort(-view.estimates)[:1]
+    bound = PairedBound(0.05, N_ATOMS, 1, absolute=False)
+    plain = bound.beaten(view, leaders, 0.0)
+    assert 0 < plain.sum() < N_ATOMS - 1
+    # The same for all changes nothing.
+    level = np.full(N_ATOMS, 1e4)
+    moved = replace(view, estimates=view.estimates + level, offsets=level, least_variances=np.zeros(N_ATOMS))
+    np.testing.assert_array_equal(bound.beaten(moved, leaders, 0.0), plain)
+    # A head start of the leader that is known beats everybody, unless the rest is said to vary enough.
+    lead = np.where(np.arange(N_ATOMS) == leaders[0], 1e4, 0.0)
+    ahead = replace(view, estimates=view.estimates + lead, offsets=lead, least_variances=np.zeros(N_ATOMS))
+    assert bound.beaten(ahead, leaders, 0.0).sum() == N_ATOMS - 1
+    z = student.isf(0.05 / (N_ATOMS - 1) * 6.0 / (np.pi * 3) ** 2, SIZE - 1)
+    weakest = (ahead.estimates[leaders[0]] - np.delete(ahead.estimates, leaders[0])).min()
+    just_enough = np.full(N_ATOMS, (weakest / z) ** 2 / 2.0)
+    for factor, n_beaten in ((0.99, N_ATOMS - 1), (1.01, N_ATOMS - 2)):
+        floored = replace(ahead, least_variances=factor * just_enough)
+        assert bound.beaten(floored, leaders, 0.0).sum() == n_beaten
