@@ -107,22 +107,24 @@ def test_paired_drops_what_loses_to_all_k_leaders(k, absolute):
 
 def test_paired_with_a_part_of_the_scores_known():
     """What is known moves the estimates and not the variances, and a difference varies at least as it is told."""
-    view, _ = make_view(seed=34)  # five of six are beaten
-    leaders = np.argsort(-view.estimates)[:1]
+    view, terms = make_view(seed=34)
+    leader = int(np.argmax(view.estimates))
     bound = PairedBound(0.05, N_ATOMS, 1, absolute=False)
-    plain = bound.beaten(view, leaders, 0.0)
+    plain = bound.beaten(view, np.array([leader]), 0.0)
     assert plain.sum() == N_ATOMS - 2
-    # The same for all changes nothing.
-    level = np.full(N_ATOMS, 1e4)
-    moved = replace(view, estimates=view.estimates + level, offsets=level, least_variances=np.zeros(N_ATOMS))
-    np.testing.assert_array_equal(bound.beaten(moved, leaders, 0.0), plain)
-    # A head start of the leader that is known beats everybody, unless the rest is said to vary enough.
-    lead = np.where(np.arange(N_ATOMS) == leaders[0], 1e4, 0.0)
-    ahead = replace(view, estimates=view.estimates + lead, offsets=lead, least_variances=np.zeros(N_ATOMS))
-    assert bound.beaten(ahead, leaders, 0.0).sum() == N_ATOMS - 1
+    spared = next(i for i in range(N_ATOMS) if i != leader and not plain[i])
+    # What is known of the leader alone: enough to beat the one that is spared, or not quite.
     z = student.isf(0.05 / (N_ATOMS - 1) * 6.0 / (np.pi * 3) ** 2, SIZE - 1)
-    weakest = (ahead.estimates[leaders[0]] - np.delete(ahead.estimates, leaders[0])).min()
-    just_enough = np.full(N_ATOMS, (weakest / z) ** 2 / 2.0)
-    for factor, n_beaten in ((0.99, N_ATOMS - 1), (1.01, N_ATOMS - 2)):
-        floored = replace(ahead, least_variances=factor * just_enough)
-        assert bound.beaten(floored, leaders, 0.0).sum() == n_beaten
+    difference = terms[leader] - terms[spared]
+    error = D * difference.std(ddof=1) * np.sqrt((1.0 - SIZE / D) / SIZE)
+    missing = z * error - D * difference.mean()
+    for factor in (0.999, 1.001):
+        known = np.where(np.arange(N_ATOMS) == leader, factor * missing, 0.0)
+        ahead = replace(view, estimates=view.estimates + known, offsets=known, least_variances=np.zeros(N_ATOMS))
+        assert bound.beaten(ahead, np.array([leader]), 0.0)[spared] == (factor > 1.0)
+    # And if the difference is told to vary more than it does.
+    gap = ahead.estimates[leader] - ahead.estimates[spared]
+    for factor in (0.999, 1.001):
+        least = np.where(np.isin(np.arange(N_ATOMS), [leader, spared]), factor * (gap / z) ** 2 / 2.0, 0.0)
+        floored = replace(ahead, least_variances=least)
+        assert bound.beaten(floored, np.array([leader]), 0.0)[spared] == (factor < 1.0)
