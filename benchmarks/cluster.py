@@ -177,12 +177,14 @@ def print_paper(client: Any, n_queries: int = 20) -> None:
     for name, make in DATASETS.items():
         atoms, queries = make(PAPER_N, PAPER_D, n_queries, seed=0)
         best = np.argmax(queries @ atoms.T, axis=1)
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "atoms.npy")
-            np.save(path, atoms)
-            del atoms
-            for n_shards in (2, 8):
-                index = DistributedMIPS(client, delta=delta).fit(path, n_shards=n_shards)
+        for n_shards in (2, 8):
+            with tempfile.TemporaryDirectory() as folder:
+                paths = [os.path.join(folder, f"atoms{number}.npy") for number in range(n_shards)]
+                for path, part in zip(paths, np.array_split(atoms, n_shards), strict=True):
+                    np.save(path, part)
+                # Too large for the memory that is allowed, so that they stay on disk.
+                shards = [bm.open_atoms(path, memory_limit=1 << 24) for path in paths]
+                index = DistributedMIPS(client, delta=delta).fit(shards)
                 for rescore in (False, True):
                     result = index.search(queries, rescore=rescore)
                     right = int((result.indices[:, 0] == best).sum())

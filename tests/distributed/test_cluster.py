@@ -104,16 +104,18 @@ def test_files_too_large_for_memory_are_sampled_at_cached_coordinates(client, tm
 def test_a_list_of_shards_of_every_kind(client, tmp_path):
     atoms, queries = ratings()
     np.save(tmp_path / "part.npy", atoms[60:80])
+    np.save(tmp_path / "last.npy", atoms[119:])
     shards = [
         atoms[:10],
         atoms[10:10],  # nothing at all
         scipy.sparse.csr_array(atoms[10:60]),
         str(tmp_path / "part.npy"),
-        client.scatter(atoms[80:119]),
-        atoms[119:].tolist(),
+        client.scatter(atoms[80:110]),
+        atoms[110:119].tolist(),
+        bm.open_atoms(tmp_path / "last.npy"),
     ]
     index = DistributedMIPS(client).fit(shards)
-    assert (index.n_shards, index.n_atoms) == (5, 120)
+    assert (index.n_shards, index.n_atoms) == (6, 120)
     assert (index.search(queries, 4).indices == best(atoms, queries, 4)).all()
 
 
@@ -146,6 +148,14 @@ def test_large_batches_are_split(client, monkeypatch):
     assert (split.indices == whole.indices).all()
     assert (split.n_multiplies == whole.n_multiplies).all()
     assert split.n_exchanges > whole.n_exchanges
+
+
+def test_many_long_queries_go_without_a_warning(client):
+    rng = np.random.default_rng(0)
+    queries = rng.normal(size=(7, 200_000))  # above the 10 MB at which Dask warns of large graphs
+    assert (
+        DistributedMIPS(client).fit([queries[:3], queries[3:6]]).search(queries[:6]).indices[:, 0] == range(6)
+    ).all()
 
 
 def test_a_progress_bar(client, capfd):

@@ -235,7 +235,7 @@ class DistributedMIPS:
         results: list[SearchResult] = []
         n_exchanges = 0
         size = max(1, _BATCH_BYTES // max(8 * self._d, 8 * int(np.diff(self._first_rows).max())))
-        with _progress_bar(len(rows), chosen.progress) as advance:
+        with _quiet_about_queries(), _progress_bar(len(rows), chosen.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
                 search = BatchSearch(
@@ -276,6 +276,14 @@ def _make_options(base: Options, changes: dict[str, Any], where: str, others: tu
         if not served:
             raise ValueError(f"{name}={getattr(options, name)!r} is not possible over several workers: {why}")
     return options
+
+
+@contextmanager
+def _quiet_about_queries() -> Iterator[None]:
+    """Let queries travel with their task, however many there are: only so can they be had again if a worker dies."""
+    config = require("dask.config", extra="dask", purpose="banditmips.distributed")
+    with config.set({"distributed.admin.large-graph-warning-threshold": 2 * _BATCH_BYTES}):
+        yield
 
 
 @contextmanager
