@@ -258,7 +258,7 @@ class Query:
 
     def _race(self, unfinished: Unfinished | None) -> tuple[Outcome, list[str]]:
         """Race the candidates; return the outcome, and on what they raced."""
-        from banditmips._courses import make_courses
+        from banditmips._courses import course_to_measure, make_courses
         from banditmips.race.buckets import race_buckets
         from banditmips.race.elimination import measure
 
@@ -274,12 +274,8 @@ class Query:
             return self._run(part, make_courses(self._situation, part.candidates.size))
 
         def measure_best(part: Contest, size: int) -> Outcome:
-            course = courses[0]
-            bound = self._bound(course, part)
-            # Where lines are sampled, as many as hold that many coordinates; no more than are at hand without reading.
-            size = size if course.lines is None else max(size // int(course.lines.widths[0]), 2)
-            size = min(size, getattr(course.schedule, "limit", size))
-            return measure(course.contest(part), course.reader, course.sampler, bound, size)
+            course, units = course_to_measure(self._situation, part.candidates.size, size)
+            return measure(course.contest(part), course.reader, course.sampler, self._bound(course, part), units)
 
         return race_buckets(contest, self._atoms.buckets, run, measure_best), texts
 
@@ -361,27 +357,31 @@ class Query:
         outcome.n_multiplies += begun.n_multiplies
         return outcome
 
-    def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
-        """Positions of the survivors, best first; of equals the one with the smaller index."""
+    def _best(self, outcome: Outcome) -> NDArray[np.int64]:
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
         scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        return np.lexsort((outcome.survivors, -scores))
+        places = np.arange(scores.size)
+        if scores.size > self._k:
+            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
 
     def _rescore(self, outcome: Outcome) -> None:
         from banditmips.race.elimination import finish_exactly
 
         reader = self._exact_reader
-
         # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         for name in ("survivors", "scores", "radius", "exact"):
             setattr(outcome, name, getattr(outcome, name)[best])
         best = np.flatnonzero(~outcome.exact)
-        cost = reader.exact_cost(outcome.survivors[best])
-        if best.size and self._affordable(cost, outcome.n_multiplies):
-            finish_exactly(outcome, reader, best, cost)
+        if best.size:
+            cost = reader.exact_cost(outcome.survivors[best])
+            if self._affordable(cost, outcome.n_multiplies):
+                finish_exactly(outcome, reader, best, cost)
 
     def _result(self, outcome: Outcome, plan: str, bytes_read: int) -> SearchResult:
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         pad = self._k - best.size
         scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
         radius = np.append(outcome.radius[best], np.zeros(pad))
