@@ -8,12 +8,14 @@ from banditmips._index import BanditMIPS, load
 from banditmips._result import Round, SearchResult, StopReason, Trace
 from banditmips._search import search
 from banditmips._version import __version__
+from banditmips.packing import PackReport, pack
 from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 
 __all__ = [
     "BanditMIPS",
     "CorruptFileError",
     "MatchingPursuit",
+    "PackReport",
     "PursuitResult",
     "PursuitStop",
     "Round",
@@ -25,6 +27,7 @@ __all__ = [
     "datasets",
     "load",
     "matching_pursuit",
+    "pack",
     "search",
 ]
 

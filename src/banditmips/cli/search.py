@@ -101,8 +101,8 @@ def _as_sigma(text: str | None) -> float | str | None:
 
 
 @contextmanager
-def naming_files(**files: Path) -> Iterator[None]:
-    """Name the file where the library's message begins with the argument that came from it."""
+def naming_files(**files: Path | str) -> Iterator[None]:
+    """Name the file (or option) where the library's message begins with the argument that came from it."""
     try:
         yield
     except ValueError as error:

@@ -1,0 +1,213 @@
+"""Writing a packed group: block after block of atoms, each entered in the journal when all of it is there."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
+from zarr.core.sync import sync
+
+from banditmips.atoms.facts import FactsCollector
+from banditmips.atoms.protocol import AtomStore
+from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout
+from banditmips.race.kernels import permuted_coordinates
+
+__all__ = ["PackWriter"]
+
+_LONG_CHUNK = 1 << 20
+"""Entries in one chunk of what there is for each coordinate."""
+
+
+class PackWriter:
+    """A packed group that is being written.
+
+    Parameters
+    ----------
+    about
+        What the group says of its source.
+    """
+
+    def __init__(self, dest: str, layout: PackLayout, about: dict[str, Any]) -> None:
+        self.layout = layout
+        self._dest = dest
+        self._about = about
+        self._order = permuted_coordinates(layout.seed, layout.d, 0, layout.n_coordinates)
+        self._facts = FactsCollector(layout.n, layout.d, argument="source")
+        self.n_finished = 0
+
+    def begin(self, overwrite: bool) -> None:
+        """Make a new group."""
+        layout = self.layout
+        long = min(layout.d, _LONG_CHUNK)
+        with self._writing():
+            # The journal is there from the first: a run that is killed here leaves a group that says what it is.
+            journal = self._journal(complete=False)
+            self._group = zarr.create_group(self._dest, zarr_format=3, attributes=journal, overwrite=overwrite)
+            self._create(
+                "coordinates",
+                (layout.n_coordinates, layout.n),
+                layout.dtype,
+                layout.coordinates_chunk,
+                layout.coordinates_shard,
+            )
+            self._create("rows", (layout.n, layout.d), layout.dtype, layout.rows_chunk, layout.rows_shard)
+            self._create("order", (layout.n_coordinates,), "int64", (layout.n_coordinates,))
+            for name in ("squared_norms", "means"):
+                self._create(name, (layout.n,), "float64", (layout.atoms_per_block,))
+            self._create("column_squares", (layout.d,), "float32", (long,))
+            self._create("running_squares", (2, layout.d), "float64", (1, long))
+            self._open_arrays()
+            self._arrays["order"][:] = self._order
+
+    def resume(self, journal: dict[str, Any]) -> None:
+        """Go on with a group of which some blocks are finished."""
+        self._group = zarr.open_group(self._dest, mode="r+")
+        self._open_arrays()
+        self.n_finished = journal["finished_blocks"]
+        self._facts.low, self._facts.high = journal["low"], journal["high"]
+        self._facts.column_squares[:] = self._arrays["running_squares"][(self.n_finished - 1) % 2]
+        with self._writing():
+            sync(self._delete_unfinished())
+
+    async def _delete_unfinished(self) -> None:
+        """Delete what a killed run left of unfinished blocks: Zarr would read it before writing over it."""
+        store = self._group.store
+        first_shard = self.n_finished * self.layout.atoms_per_block // self.layout.rows_shard[0]
+        for array, axis, first in (("rows", 0, first_shard), ("coordinates", 1, self.n_finished)):
+            keys = [key async for key in store.list_prefix(f"{array}/c/")]
+            for key in keys:
+                place = key.split("/")[2:]
+                # A number alone is a chunk; anything else is what Zarr was just writing.
+                if not place[-1].isdecimal() or int(place[axis]) >= first:
+                    await store.delete(key)
+
+    def blocks(self, store: AtomStore) -> Iterator[int]:
+        """Write the blocks that are missing, and yield after each part how many rows it had."""
+        layout = self.layout
+        gathered = np.empty((layout.n_coordinates, layout.atoms_per_block), dtype=layout.dtype)
+        start = self.n_finished * layout.atoms_per_block
+        for first, rows in _row_parts(store, start, layout.rows_shard[0]):
+            values = rows.astype(layout.dtype, copy=False)
+            self._facts.add(first, values)
+            place = first % layout.atoms_per_block
+            gathered[:, place : place + len(values)] = values[:, self._order].T
+            with self._writing():
+                self._write_rows(first, values)
+                stop = first + len(values)
+                if stop % layout.atoms_per_block == 0 or stop == layout.n:
+                    self._finish_block(gathered)
+            yield len(values)
+
+    def _write_rows(self, first: int, values: NDArray[Any]) -> None:
+        array, width = self._arrays["rows"], self.layout.rows_shard[1]
+        for begin in range(0, self.layout.d, width):
+            array[first : first + len(values), begin : begin + width] = values[:, begin : begin + width]
+
+    def _finish_block(self, gathered: NDArray[Any]) -> None:
+        """Write what there is of the block beside its rows, then enter it in the journal."""
+        layout, arrays, facts = self.layout, self._arrays, self._facts
+        start = self.n_finished * layout.atoms_per_block
+        stop = min(start + layout.atoms_per_block, layout.n)
+        height = layout.coordinates_shard[0]
+        for begin in range(0, layout.n_coordinates, height):
+            part = gathered[begin : begin + height, : stop - start]
+            arrays["coordinates"][begin : begin + height, start:stop] = part
+        arrays["squared_norms"][start:stop] = facts.squared_norms[start:stop]
+        arrays["means"][start:stop] = facts.sums[start:stop] / layout.d
+        # Two places that take turns: the journal's entry says which one holds, so a kill between the two writes does
+        # not let the block be counted twice.
+        self._write_long("running_squares", facts.column_squares, self.n_finished % 2)
+        self.n_finished += 1
+        self._group.update_attributes(self._journal(complete=False))
+
+    def complete(self) -> None:
+        """Write the facts that are known only now, and mark the group as complete."""
+        with self._writing():
+            self._write_long("column_squares", self._facts.facts().column_squares)
+            self._group.update_attributes(self._journal(complete=True))
+            del self._group["running_squares"]
+
+    def _write_long(self, name: str, values: NDArray[Any], *place: int) -> None:
+        array: Any = self._arrays[name]
+        for begin in range(0, values.size, _LONG_CHUNK):
+            array[(*place, slice(begin, begin + _LONG_CHUNK))] = values[begin : begin + _LONG_CHUNK]
+
+    def _journal(self, complete: bool) -> dict[str, Any]:
+        known = self.n_finished > 0
+        return {
+            ATTRIBUTE: {
+                "format": FORMAT,
+                "version": FORMAT_VERSION,
+                **self.layout.to_attributes(),
+                **self._about,
+                "finished_blocks": self.n_finished,
+                "low": self._facts.low if known else None,
+                "high": self._facts.high if known else None,
+                "complete": complete,
+            }
+        }
+
+    def _create(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: str,
+        chunks: tuple[int, ...],
+        shards: tuple[int, ...] | None = None,
+    ) -> None:
+        self._group.create_array(
+            name,
+            shape=shape,
+            dtype=dtype,
+            chunks=chunks,
+            shards=None if shards == chunks else shards,
+            compressors=[Crc32cCodec()],
+            fill_value=0,
+        )
+
+    def _open_arrays(self) -> None:
+        # A chunk of zeros is written like any other, so that one that is not there is always an error. Zarr looks at
+        # this setting when an array is opened.
+        with zarr.config.set({"array.write_empty_chunks": True}):
+            self._arrays = dict(self._group.arrays())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say what a failed write leaves behind."""
+        try:
+            yield
+        except OSError as error:
+            cause = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error.strerror or error)
+            kept = f"{self.n_finished} of {self.layout.n_blocks} blocks are packed and kept"
+            raise OSError(error.errno, f"{cause}; {kept}: pack again to go on from there", self._dest) from error
+
+
+def _row_parts(store: AtomStore, start: int, step: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (first row, rows) from row `start` on, `step` rows at a time, whatever blocks the store likes to read."""
+    n, d = store.shape
+    part: NDArray[Any] | None = None
+    first, filled = start, 0
+    for row, block in store.blocks(step * d):
+        rows = block[max(start - row, 0) :]
+        while len(rows):
+            wanted = min(step, n - first)
+            if filled == 0 and len(rows) >= wanted:
+                yield first, rows[:wanted]
+                taken = wanted
+                first += wanted
+            else:
+                if part is None:
+                    part = np.empty((step, d), dtype=store.dtype)
+                taken = min(wanted - filled, len(rows))
+                part[filled : filled + taken] = rows[:taken]
+                filled += taken
+                if filled == wanted:
+                    yield first, part[:wanted]
+                    first, filled = first + wanted, 0
+            rows = rows[taken:]
