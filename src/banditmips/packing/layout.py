@@ -100,8 +100,11 @@ class PackLayout:
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> PackLayout:
         """Read the layout back; a KeyError or TypeError says that the attributes are not as we write them."""
-        values: dict[str, Any] = {name: attributes[name] for name in cls.__dataclass_fields__}
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        values: dict[str, Any] = {}
+        for name in cls.__dataclass_fields__:
+            value = attributes[name]
+            values[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**values)
 
 
 def plan_layout(
