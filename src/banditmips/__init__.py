@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from banditmips._files import CorruptFileError
 from banditmips._index import BanditMIPS, load
+from banditmips._opening import open_atoms
 from banditmips._result import Round, SearchResult, StopReason, Trace
 from banditmips._search import search
 from banditmips._version import __version__
@@ -27,6 +28,7 @@ __all__ = [
     "datasets",
     "load",
     "matching_pursuit",
+    "open_atoms",
     "pack",
     "search",
 ]

@@ -24,7 +24,8 @@ from banditmips._validate import (
 
 if TYPE_CHECKING:
     from banditmips._files import SavedFile
-    from banditmips.atoms import AtomStore
+    from banditmips.atoms import AtomStore, SparseStore
+    from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts
     from banditmips.race.buckets import Buckets
 
@@ -50,7 +51,8 @@ class BanditMIPS:
         What to keep beside the atoms: ``cache`` keeps a few hundred to a few thousand random coordinates of each atom;
         ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and sparse queries faster;
         ``none`` keeps nothing. ``auto`` is ``cache``, or ``full`` where `max_extra_memory` allows it. Atoms in Fortran
-        order are used as they are and need no copy.
+        order are used as they are and need no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and
+        ``auto`` what was given, unless `max_extra_memory` allows both. Atoms in a file are never copied.
     max_extra_memory : int, optional
         Bytes that the index may take beside the atoms. By default a tenth of them where d >= 10,000.
     validate : bool
@@ -143,24 +145,46 @@ class BanditMIPS:
         atoms : array of shape (n, d)
             As in `banditmips.search`. The index keeps a reference, not a copy: do not change the array afterwards.
         """
-        self._atom_set = self._prepare(as_store(atoms))
+        store = as_store(atoms)
+        self._atom_set = self._prepare(store, self._n_to_cache(store))
         self._file = None
         return self
 
-    def _prepare(self, store: AtomStore) -> AtomSet:
-        from banditmips.atoms.cache import build_cache, cache_size
-        from banditmips.atoms.facts import collect_facts
-
-        facts = collect_facts(store) if self._validate else None
-        memory = self._memory_for_cache(store, facts)
-        size = 0 if self._layout == "none" else cache_size(*store.shape, store.dtype.itemsize, memory)
-        cache = build_cache(store, self._options.seed, size) if size else None
+    def _prepare(self, store: AtomStore, n_cached: int) -> AtomSet:
+        facts, cache = self._read(store, n_cached)
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
         check_range(atom_set, self._options)
         return replace(atom_set, buckets=self._make_buckets(atom_set))
 
-    def _memory_for_cache(self, store: AtomStore, facts: AtomFacts | None) -> int | None:
+    def _n_to_cache(self, store: AtomStore) -> int:
+        """Coordinates of each atom to be cached."""
+        from banditmips.atoms import SparseStore
+        from banditmips.atoms.cache import cache_size
+
+        # Cached columns of a sparse matrix would be little but zeros.
+        if self._layout == "none" or isinstance(store, SparseStore):
+            return 0
+        return cache_size(*store.shape, store.dtype.itemsize, self._memory_for_cache(store))
+
+    def _read(self, store: AtomStore, n_cached: int) -> tuple[AtomFacts | None, WarmCache | None]:
+        """Learn about the atoms what searches need, and fill the cache."""
+        from banditmips.atoms.cache import CacheFiller, build_cache
+        from banditmips.atoms.facts import collect_facts
+        from banditmips.atoms.parts import PartStore, all_parts
+
+        if not isinstance(store, PartStore) or store.line_width == 1 or n_cached == 0:
+            facts = collect_facts(store) if self._validate else None
+            return facts, build_cache(store, self._options.seed, n_cached) if n_cached else None
+        # A few coordinates cost as much as all of them, so everything is read once, for both.
+        filler = CacheFiller(store, self._options.seed, n_cached)
+        if self._validate:
+            return collect_facts(store, also=filler.add), filler.cache()
+        for part in all_parts(store, 0):
+            filler.add(part)
+        return None, filler.cache()
+
+    def _memory_for_cache(self, store: AtomStore) -> int | None:
         """Bytes that the cache may take; None for as many as it likes."""
         n, d = store.shape
         limit = self._max_extra_memory
@@ -170,16 +194,20 @@ class BanditMIPS:
         if limit is None:
             return None
         bins = 0 if self._bucket_size is None else 24 * n
-        return limit - bins - (0 if facts is None else facts.nbytes)
+        facts = 16 * n + 4 * d if self._validate else 0
+        return limit - bins - facts
 
     def _copy_by_column(self, store: AtomStore, taken: int) -> NDArray[Any] | None:
         """Copy the atoms one coordinate after another, if the layout asks for it or memory was allowed for it."""
-        from banditmips.atoms import DenseStore
+        from banditmips.atoms import DenseStore, SparseStore
 
+        limit = self._max_extra_memory
+        if isinstance(store, SparseStore):
+            self._copy_sparse(store)
+            return None
         dense = isinstance(store, DenseStore) and not store.array.flags.f_contiguous
         if self._layout == "full" and not isinstance(store, DenseStore):
-            raise ValueError("layout='full' copies the atoms by coordinate, which is for dense arrays only")
-        limit = self._max_extra_memory
+            raise ValueError("layout='full' copies the atoms by coordinate, which is for atoms in memory only")
         if not dense or self._layout not in ("auto", "full") or (self._layout == "auto" and limit is None):
             return None
         needed = store.array.nbytes + taken  # type: ignore[attr-defined]
@@ -188,6 +216,17 @@ class BanditMIPS:
                 return None
             raise ValueError(f"layout='full' needs {needed} bytes, but max_extra_memory allows {limit}")
         return np.ascontiguousarray(store.array.T)  # type: ignore[attr-defined]
+
+    def _copy_sparse(self, store: SparseStore) -> None:
+        """Keep a sparse matrix by row and by column, if the layout asks for it or memory was allowed for it."""
+        limit = self._max_extra_memory
+        fits = limit is None or store.nbytes <= limit
+        if self._layout == "cache":
+            raise ValueError("layout='cache' keeps coordinates of dense atoms: a sparse matrix takes 'full' or 'none'")
+        if self._layout == "full" and not fits:
+            raise ValueError(f"layout='full' needs {store.nbytes} bytes, but max_extra_memory allows {limit}")
+        if self._layout == "full" or (self._layout == "auto" and limit is not None and fits):
+            store.keep_both()
 
     def _make_buckets(self, atom_set: AtomSet) -> Buckets | None:
         from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
@@ -294,7 +333,7 @@ class BanditMIPS:
                 f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
                 f"(argument 'atoms', shape {store.shape})"
             )
-        new = self._prepare(store)
+        new = self._prepare(store, 0 if old.cache is None else old.cache.n_coordinates)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
         joined = AtomSet(
             JoinedStore([*parts, store]),

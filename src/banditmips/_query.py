@@ -15,6 +15,7 @@ from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._validate import Options, check_finite
 
 if TYPE_CHECKING:
+    from banditmips._courses import Course
     from banditmips.atoms import AtomStore
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts
@@ -101,7 +102,8 @@ class Query:
         excluded: NDArray[np.bool_] | None,
         where: str,
     ) -> None:
-        from banditmips.race.setup import OBJECTIVE_CODES, make_sampler
+        from banditmips._courses import Situation
+        from banditmips.race.setup import OBJECTIVE_CODES
 
         self._atoms = atom_set
         self._options = options
@@ -117,14 +119,8 @@ class Query:
         is_product = options.objective in ("inner_product", "cosine")
         self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
         self._row_scale = self._make_row_scale()
-        facts = atom_set.facts
-        self._sampler = make_sampler(
-            self._query,
-            self._support,
-            options,
-            None if facts is None else facts.column_squares,
-            has_cache=atom_set.cache is not None,
-        )
+        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale)
+        self._exact_reader: Reader = self._situation.reader()
 
     def _make_row_scale(self) -> NDArray[np.float64] | None:
         if self._options.objective != "cosine":
@@ -134,45 +130,20 @@ class Query:
         # The cosine with a zero vector is taken as 0.
         return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
 
-    def _reader(self) -> Reader:
-        from banditmips.atoms.cache import CachedReader
-        from banditmips.atoms.reading import StoreReader
-
-        # Visiting only the support costs a cache line for each product, so it pays where the support is small.
-        few = self._support.size <= self._query.size // 2
-        cache = self._atoms.cache
-        reader = (CachedReader if cache is not None and self._sampler.follows_uniform_order else StoreReader)(
-            self._atoms.store,
-            self._query,
-            self._support if few else None,
-            self._objective,
-            self._row_scale,
-            check_finite=self._atoms.facts is None and not self._atoms.unchecked,
-        )
-        if isinstance(reader, CachedReader) and cache is not None:
-            reader.cache = cache
-        return reader
-
-    def _needed_scatter(self) -> NDArray[np.float64]:
-        """What a sample must show of each candidate's scatter: of the support's share of it, where that is small."""
-        from banditmips.race.bounds import MIN_SCATTER_SEEN
-
-        facts, rows = self._atoms.facts, self._candidates
-        if facts is None:
-            return np.full(rows.size, np.nan)
-        share = self._support.size / self._query.size
-        return np.asarray(MIN_SCATTER_SEEN * share * facts.scatter[rows])
-
     def _contest(self) -> Contest:
+        from banditmips.race import kernels
+        from banditmips.race.bounds import MIN_SCATTER_SEEN
         from banditmips.race.elimination import Contest
 
         facts, rows, options = self._atoms.facts, self._candidates, self._options
+        is_product = self._objective == kernels.PRODUCT
         return Contest(
             candidates=rows,
             row_scale=np.ones(rows.size) if self._row_scale is None else self._row_scale[rows],
             centers=np.zeros(rows.size) if facts is None else facts.means[rows],
-            needed_scatter=self._needed_scatter(),
+            needed_scatter=np.full(rows.size, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter[rows],
             query=self._query,
+            unit_costs=(self._query != 0.0 if is_product else np.ones(self._query.size)).astype(np.int64),
             objective=self._objective,
             k=self._k,
             delta=options.delta,
@@ -184,51 +155,70 @@ class Query:
 
     def answer(self, unfinished: Unfinished | None = None) -> SearchResult:
         """Race (or go on with a race that was begun), finish, and put the result together."""
+        from banditmips.atoms.metering import metered
+
+        with metered() as meter:
+            outcome, plan = self._outcome(unfinished)
+            if self._options.rescore:
+                self._rescore(outcome)
+        return self._result(outcome, plan, meter.bytes_read)
+
+    def _outcome(self, unfinished: Unfinished | None) -> tuple[Outcome, str]:
+        """Find the survivors; say how."""
         from banditmips.race.elimination import Outcome
 
-        reader = self._reader()
         rows = self._candidates
         if rows.size == 0:
             nothing = np.empty(0)
-            outcome = Outcome(
-                rows, nothing, nothing, np.empty(0, dtype=np.bool_), 0, 0, 0, StopReason.EXHAUSTED, 0.0, []
-            )
-            return self._result(outcome, "no candidates")
-        everything = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
-        if everything and self._affordable(rows.size * reader.exact_cost, 0):
-            outcome = self._all_exactly(reader)
-            plan = "exact products of all candidates"
-        else:
-            # Scores that overflow are caught where they become exact.
-            with np.errstate(over="ignore", invalid="ignore"):
-                outcome = self._race(reader, unfinished)
-            plan = self._describe_plan()
-        if self._options.rescore:
-            self._rescore(outcome, reader)
-        return self._result(outcome, plan)
+            none = np.empty(0, dtype=np.bool_)
+            return Outcome(rows, nothing, nothing, none, 0, 0, 0, StopReason.EXHAUSTED, 0.0, []), "no candidates"
+        why = self.why_exactly()
+        if why is not None and self._affordable(self._exact_reader.exact_cost(rows), 0):
+            return self._all_exactly(), f"exact scores of all candidates: {why}"
+        # Scores that overflow are caught where they become exact.
+        with np.errstate(over="ignore", invalid="ignore"):
+            outcome, texts = self._race(unfinished)
+        return outcome, self._describe_plan(texts)
 
-    def _describe_plan(self) -> str:
+    def why_exactly(self) -> str | None:
+        """Say why nothing is to be raced for, if that is so."""
+        if self._options.delta == 0.0:
+            return "delta is 0"
+        if self._candidates.size <= self._k and self._options.rescore:
+            return "no more than k are there"
+        return self._situation.why_exactly(self._k)
+
+    def explain(self) -> str:
+        """Say in words how the query would be answered."""
+        from banditmips._courses import make_courses
+
+        why = self.why_exactly()
+        if why is not None:
+            return f"way: exact scores of all candidates\nbecause {why}"
+        courses = make_courses(self._situation, self._candidates.size)
+        return "\nthen: ".join(f"{'way: round by round on ' if not i else ''}{c.text}" for i, c in enumerate(courses))
+
+    def _describe_plan(self, texts: list[str]) -> str:
         """Say what is raced here, and what an untraced search would have done with the query."""
+        if not self._options.trace:
+            return ""
         untraced = replace(self._options, trace=False)
-        lines = [f"{type(self._sampler).__name__}, bound {self._options.bound}"]
-        if self._options.trace:
-            lane = lane_for(self._atoms, untraced, self._k)
-            lines += [] if lane is None else ["untraced:", *lane.explain(self._query)]
-        return "\n".join(lines)
+        lane = lane_for(self._atoms, untraced, self._k)
+        return "\n".join([*texts, *([] if lane is None else ["untraced:", *lane.explain(self._query)])])
 
     def _affordable(self, cost: int, spent: int) -> bool:
         return self._options.budget is None or spent + cost <= self._options.budget
 
-    def _all_exactly(self, reader: Reader) -> Outcome:
+    def _all_exactly(self) -> Outcome:
         from banditmips.race.elimination import Outcome
 
         rows = self._candidates
         return Outcome(
             survivors=rows,
-            scores=reader.exact(rows),
+            scores=self._exact_reader.exact(rows),
             radius=np.zeros(rows.size),
             exact=np.ones(rows.size, dtype=np.bool_),
-            n_multiplies=rows.size * reader.exact_cost,
+            n_multiplies=self._exact_reader.exact_cost(rows),
             n_rounds=0,
             n_survivors=rows.size,
             stop_reason=StopReason.FINISHED_EXACTLY,
@@ -236,56 +226,110 @@ class Query:
             rounds=[],
         )
 
-    def _race(self, reader: Reader, unfinished: Unfinished | None) -> Outcome:
+    def _race(self, unfinished: Unfinished | None) -> tuple[Outcome, list[str]]:
+        """Race the candidates; return the outcome, and on what they raced."""
+        from banditmips._courses import make_courses
         from banditmips.race.buckets import race_buckets
-        from banditmips.race.elimination import measure, race
-        from banditmips.race.planner import Schedule
-        from banditmips.race.setup import make_bound
-
-        options, facts = self._options, self._atoms.facts
-        known_range = None if facts is None else (facts.low, facts.high)
-        on_support = self._query[self._support]
-
-        def bound_for(contest: Contest) -> Any:
-            return make_bound(
-                options,
-                self._sampler,
-                on_support,
-                known_range,
-                contest.delta,
-                contest.candidates.size,
-                self._k,
-            )
-
-        def run(contest: Contest) -> Outcome:
-            return race(contest, reader, self._sampler, bound_for(contest), Schedule())
-
-        def measure_best(contest: Contest, size: int) -> Outcome:
-            return measure(contest, reader, self._sampler, bound_for(contest), size)
+        from banditmips.race.elimination import measure
 
         contest = self._contest()
         if unfinished is not None:
-            return self._go_on(contest, reader, unfinished)
+            return self._go_on(contest, unfinished), ["a race on prepared coordinates, gone on with"]
+        courses = make_courses(self._situation, contest.candidates.size)
+        texts = [course.text for course in courses]
         if self._atoms.buckets is None or self._support.size == 0:
-            return run(contest)
-        return race_buckets(contest, self._atoms.buckets, run, measure_best)
+            return self._run(contest, courses), texts
 
-    def _go_on(self, contest: Contest, reader: Reader, begun: Unfinished) -> Outcome:
-        """Continue a compiled race that ran out of prepared coordinates, with its rounds and multiplies counted."""
-        from banditmips.race.elimination import race
-        from banditmips.race.planner import Schedule
-        from banditmips.race.sampling import UniformSampler
+        def run(part: Contest) -> Outcome:
+            return self._run(part, make_courses(self._situation, part.candidates.size))
+
+        def measure_best(part: Contest, size: int) -> Outcome:
+            course = courses[0]
+            bound = self._bound(course, part)
+            # Where lines are sampled, as many as hold that many coordinates; no more than are at hand without reading.
+            size = size if course.lines is None else max(size // int(course.lines.widths[0]), 2)
+            size = min(size, getattr(course.schedule, "limit", size))
+            return measure(course.contest(part), course.reader, course.sampler, bound, size)
+
+        return race_buckets(contest, self._atoms.buckets, run, measure_best), texts
+
+    def _bound(self, course: Course, contest: Contest) -> Any:
         from banditmips.race.setup import make_bound
 
-        bound = make_bound(
-            self._options, self._sampler, self._query, None, contest.delta, contest.candidates.size, self._k
+        facts = self._atoms.facts
+        known_range = None if facts is None else (facts.low, facts.high)
+        return make_bound(
+            self._options,
+            course.sampler,
+            self._query[self._support],
+            known_range,
+            contest.delta,
+            contest.candidates.size,
+            self._k,
         )
-        sampler = UniformSampler(self._query.size, self._options.seed, None) if begun.uniform else self._sampler
+
+    def _run(self, contest: Contest, courses: list[Course]) -> Outcome:
+        """Race on one course after another until the answer is clear."""
+        from banditmips._courses import worth_going_on
+        from banditmips.race.elimination import race
+
+        def hands_over(n_survivors: int) -> bool:
+            return len(courses) > 1 and worth_going_on(courses[1], n_survivors, self._k, self._options.rescore)
+
+        first = courses[0]
+        bound = self._bound(first, contest)
+        self._exact_reader = first.reader
+        outcome = race(
+            first.contest(contest), first.reader, first.sampler, bound, first.schedule, hands_over=hands_over
+        )
+        if not outcome.handed_over:
+            return outcome
+        following = courses[1]
+        self._exact_reader = following.reader
+        rest = contest.part(np.flatnonzero(np.isin(contest.candidates, outcome.survivors)), contest.delta)
+        if contest.budget is not None:
+            rest = replace(rest, budget=contest.budget - outcome.n_multiplies)
+        n_seen = 0 if following.seen is None else int(contest.unit_costs[following.seen].sum())
+        final = race(
+            following.contest(rest),
+            following.reader,
+            following.sampler,
+            bound,
+            following.schedule,
+            n_rounds=outcome.n_rounds,
+            n_seen=n_seen,
+        )
+        final.n_multiplies += outcome.n_multiplies
+        final.rounds = outcome.rounds + final.rounds
+        return final
+
+    def _go_on(self, contest: Contest, begun: Unfinished) -> Outcome:
+        """Continue a compiled race that ran out of prepared coordinates, with its rounds and multiplies counted."""
+        from banditmips._courses import coordinate_course
+        from banditmips.race.elimination import race
+        from banditmips.race.sampling import UniformSampler
+
+        course = coordinate_course(self._situation)
+        bound = self._bound(course, contest)
+        sampler = course.sampler
+        if begun.uniform:
+            sampler = UniformSampler(self._query.size, self._options.seed, None)
         chosen = np.searchsorted(contest.candidates, begun.survivors)
-        rest = contest.part(chosen, contest.delta)
+        rest = course.contest(contest.part(chosen, contest.delta))
         size = begun.n_coordinates
         seen = np.append(begun.seen, sampler.prefix(size).coordinates) if size else begun.seen
-        outcome = race(rest, reader, sampler, bound, Schedule(), n_rounds=begun.n_rounds, size=size, seen=seen)
+        n_seen = int(rest.unit_costs[seen].sum())
+        rest.unit_costs[seen] = 0
+        outcome = race(
+            rest,
+            course.reader,
+            sampler,
+            bound,
+            course.schedule,
+            n_rounds=begun.n_rounds,
+            size=size,
+            n_seen=n_seen,
+        )
         outcome.n_multiplies += begun.n_multiplies
         return outcome
 
@@ -294,18 +338,21 @@ class Query:
         scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
         return np.lexsort((outcome.survivors, -scores))
 
-    def _rescore(self, outcome: Outcome, reader: Reader) -> None:
+    def _rescore(self, outcome: Outcome) -> None:
         from banditmips.race.elimination import finish_exactly
+
+        reader = self._exact_reader
 
         # What is returned is settled here: the others leave before scores of two kinds are compared.
         best = self._ranking(outcome)[: self._k]
         for name in ("survivors", "scores", "radius", "exact"):
             setattr(outcome, name, getattr(outcome, name)[best])
         best = np.flatnonzero(~outcome.exact)
-        if best.size and self._affordable(best.size * reader.exact_cost, outcome.n_multiplies):
-            finish_exactly(outcome, reader, best, reader.exact_cost)
+        cost = reader.exact_cost(outcome.survivors[best])
+        if best.size and self._affordable(cost, outcome.n_multiplies):
+            finish_exactly(outcome, reader, best, cost)
 
-    def _result(self, outcome: Outcome, plan: str) -> SearchResult:
+    def _result(self, outcome: Outcome, plan: str, bytes_read: int) -> SearchResult:
         best = self._ranking(outcome)[: self._k]
         pad = self._k - best.size
         scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
@@ -321,6 +368,7 @@ class Query:
             n_survivors=outcome.n_survivors,
             stop_reason=outcome.stop_reason,
             delta_spent=outcome.delta_spent,
+            bytes_read=bytes_read,
             checked=not self._atoms.unchecked,
             trace=Trace(tuple(outcome.rounds), plan) if self._options.trace else None,
         )

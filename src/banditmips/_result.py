@@ -90,6 +90,11 @@ class SearchResult:
         Why the race ended.
     delta_spent : float or float64 array of shape (m,)
         Part of ``delta`` that was used: 0 where the answer comes from exact products of every candidate.
+    bytes_read : int or int64 array of shape (m,)
+        Bytes read from a file or a remote store for the query: pages touched of a file of plain entries; the stored
+        (compressed) size of chunks of Zarr, HDF5 and Parquet, the decoded size of others. 0 where the atoms are in
+        memory, and for chunks that were read before and kept. Bytes that are read once for a whole batch count for
+        its first query.
     checked : bool
         False where ``validate=False`` skipped the check of the atoms for NaN and infinities.
     trace : Trace or tuple of m of them, or None
@@ -106,6 +111,7 @@ class SearchResult:
     n_survivors: Any
     stop_reason: Any
     delta_spent: Any
+    bytes_read: Any = 0
     checked: bool = True
     trace: Any = None
 
@@ -129,6 +135,7 @@ class SearchResult:
             n_survivors=np.array([r.n_survivors for r in results], dtype=np.int64),
             stop_reason=tuple(r.stop_reason for r in results),
             delta_spent=np.array([r.delta_spent for r in results], dtype=np.float64),
+            bytes_read=np.array([r.bytes_read for r in results], dtype=np.int64),
             checked=all(r.checked for r in results),
             trace=tuple(r.trace for r in results) if traced else None,
         )
@@ -149,6 +156,7 @@ class SearchResult:
             n_survivors=int(self.n_survivors[query]),
             stop_reason=self.stop_reason[query],
             delta_spent=float(self.delta_spent[query]),
+            bytes_read=int(self.bytes_read[query]),
             trace=None if self.trace is None else self.trace[query],
         )
 
@@ -169,6 +177,7 @@ class SearchResult:
                 "upper": self.upper.ravel(),
                 "exact": self.exact.ravel(),
                 "n_multiplies": np.repeat(np.atleast_1d(self.n_multiplies), k),
+                "bytes_read": np.repeat(np.atleast_1d(self.bytes_read), k),
                 "stop_reason": np.repeat([str(s) for s in np.atleast_1d(self.stop_reason)], k),
             }
         )

@@ -51,12 +51,16 @@ def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> 
         arrays[name] = store.array
         return "dense"
     if isinstance(store, SparseStore):
-        arrays[f"{name}_data"] = store.rows.data
-        arrays[f"{name}_indices"] = store.rows.indices
-        arrays[f"{name}_indptr"] = store.rows.indptr
+        kind, matrix = ("sparse", store.by_row) if store.by_row is not None else ("csc", store.by_column)
+        for part in ("data", "indices", "indptr"):
+            arrays[_part_name(name, kind, part)] = getattr(matrix, part)
         arrays[f"{name}_shape"] = np.array(store.shape, dtype=np.int64)
-        return "sparse"
+        return kind
     raise TypeError(f"atoms in a {type(store).__name__} cannot be saved, only dense arrays and sparse matrices")
+
+
+def _part_name(name: str, kind: str, part: str) -> str:
+    return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
 def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet]:
@@ -126,5 +130,6 @@ def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str) -> Atom
     if kind == "dense":
         return DenseStore(arrays[name])
     n, d = arrays[f"{name}_shape"].tolist()
-    parts = (arrays[f"{name}_data"], arrays[f"{name}_indices"], arrays[f"{name}_indptr"])
-    return SparseStore(scipy.sparse.csr_array(tuple(np.asarray(part) for part in parts), shape=(n, d)))
+    parts = tuple(np.asarray(arrays[_part_name(name, kind, part)]) for part in ("data", "indices", "indptr"))
+    make = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}[kind]
+    return SparseStore(make(parts, shape=(n, d)))

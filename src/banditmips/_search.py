@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,9 @@ def search(
     Parameters
     ----------
     atoms : array of shape (n, d)
-        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, anything
-        array-like or with DLPack, or an `AtomStore`. Never copied whole, never changed.
+        One atom in each row: any real dtype and memory order, a memory map, a SciPy sparse matrix, a PyTorch tensor on
+        the CPU, anything array-like or with DLPack, an `AtomStore` of your own. Or atoms on disk: a path or URL (see
+        `open_atoms`), an HDF5 dataset, a Zarr array, an Arrow table or column. Never copied whole, never changed.
     queries : array of shape (d,) or (m, d)
         One query, or a batch.
     k : int
@@ -143,7 +145,22 @@ def search(
         trace,
         progress,
     )
-    return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    if isinstance(atoms, np.ndarray):
+        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+    from banditmips.atoms.metering import metered
+
+    with metered() as opening:
+        store = as_store(atoms)
+    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+
+
+def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
+    """Count bytes that were read for all queries together with those of the first."""
+    if n_bytes == 0 or result.indices.shape[0] == 0:
+        return result
+    if result.indices.ndim == 1:
+        return replace(result, bytes_read=result.bytes_read + n_bytes)
+    return replace(result, bytes_read=result.bytes_read + n_bytes * (np.arange(len(result.indices)) == 0))
 
 
 def _options(*values: Any) -> Options:
@@ -170,6 +187,7 @@ def run_queries(
 ) -> SearchResult:
     """Answer one query or a batch."""
     from banditmips.atoms.facts import collect_facts
+    from banditmips.atoms.metering import metered
     from banditmips.race.express import ExpressAnswer
 
     k = check_k(k)
@@ -187,7 +205,9 @@ def run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_range(atom_set, options)
     if options.objective == "cosine" and atom_set.facts is None:
-        atom_set = AtomSet(atom_set.store, facts=collect_facts(atom_set.store), removed=atom_set.removed)
+        with metered() as norms:
+            known = replace(atom_set, facts=collect_facts(atom_set.store), unchecked=False, lanes={})
+        return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
     lane = lane_for(atom_set, options, k)
 
     def answer(i: int) -> SearchResult:
@@ -215,7 +235,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     lane = lane_for(atom_set, options, check_k(k))
     if lane is None:
-        return f"way: round by round in Python ({_why_general(atom_set, options)})"
+        general = f"in Python, because of {_why_general(atom_set, options)}"
+        return f"{Query(atom_set, rows[0], k, options, None, '').explain()}\n{general}"
     return "\n".join(lane.explain(_as_float(rows[0])))
 
 
@@ -290,6 +311,7 @@ def _empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
         n_survivors=counts,
         stop_reason=(),
         delta_spent=np.empty(0),
+        bytes_read=counts,
         checked=checked,
         trace=() if traced else None,
     )

@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import shutil
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._extras import require
+from banditmips._opening import kind_of
 from banditmips._result import SearchResult
 
 __all__ = [
@@ -45,16 +47,17 @@ _CSV = "utf-8-sig"
 def read_matrix(
     path: str | os.PathLike[str], key: str | None = None, *, header: bool | None = None, allow_vector: bool = False
 ) -> Any:
-    r"""Read a matrix, one atom or query in each row, from a ``.npy``, ``.npz``, ``.csv`` or ``.parquet`` file.
+    r"""Read a matrix, one atom or query in each row, from a file of any kind that `open_atoms` knows.
 
     Parameters
     ----------
     path
         ``.npy`` is memory-mapped. ``.npz`` holds one array, or several of which `key` names one, or a matrix that
         `scipy.sparse.save_npz` wrote. ``.csv`` may begin with a line of names. ``.parquet`` holds a number in each
-        column, or one column of equally long lists.
+        column, or one column of equally long lists; so do ``.arrow`` and ``.feather``.
     key
-        Name of the array in an ``.npz`` file, or of the list column in a ``.parquet`` file.
+        Name of the array in an ``.npz`` or Zarr file, of the dataset in an HDF5 file, or of the list column in a
+        ``.parquet`` or Arrow file.
     header
         Whether a ``.csv`` file begins with a line of names. None looks at it: no name is a number.
     allow_vector
@@ -85,11 +88,12 @@ def read_matrix(
            [3. , 4.5]])
     """
     path = Path(path)
-    read = _choose(path, _READERS, "read")
+    read = _READERS[kind_of(path)]
     if key is not None and read in (_read_npy, _read_csv):
         raise ValueError(f"{path}: a {path.suffix.lower()} file holds one table only, so there is no {key!r} to choose")
-    with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
-        pass
+    if read is not _read_through_store:
+        with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+            pass
     matrix = _read_csv(path, header) if read is _read_csv else read(path, key)
     if matrix.dtype.kind not in "fiub":
         raise ValueError(f"{path}: expected real numbers, got dtype {matrix.dtype}")
@@ -140,75 +144,19 @@ def _read_npz(path: Path, key: str | None) -> Any:
 
 
 def _read_parquet(path: Path, key: str | None) -> NDArray[Any]:
-    parquet = require("pyarrow.parquet", extra="tables", purpose=f"reading {path.name}")
-    arrow = require("pyarrow", extra="tables", purpose=f"reading {path.name}")
-    try:
-        with parquet.ParquetFile(path) as file:
-            table = file.read()
-    except (OSError, arrow.ArrowException) as error:
-        raise ValueError(f"{path}: cannot be read as .parquet: {error}") from error
-    if key is not None:
-        if key not in table.column_names:
-            raise ValueError(f"{path}: has no column {key!r}; it holds {', '.join(table.column_names[:20])}")
-        table = table.select([key])
-    if table.num_columns == 1 and _is_list(arrow, table.schema.field(0).type):
-        return _from_lists(arrow, table.column(0), f"{path}: column {table.column_names[0]!r}")
-    return _from_numbers(arrow, table, path)
+    require("pyarrow.parquet", extra="tables", purpose=f"reading {path.name}")
+    from banditmips.atoms.arrow import read_parquet
+
+    return read_parquet(path, key)
 
 
-def _is_list(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+def _read_through_store(path: Path, key: str | None) -> NDArray[Any]:
+    """Read a file whole that could also be searched where it lies."""
+    from banditmips._opening import open_atoms
 
-
-def _is_number(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _from_lists(arrow: Any, lists: Any, where: str) -> NDArray[Any]:
-    compute = require("pyarrow.compute", extra="tables", purpose="reading .parquet")
-    if not _is_number(arrow, lists.type.value_type):
-        raise ValueError(f"{where} must hold lists of numbers, got {lists.type}")
-    if lists.null_count:
-        raise ValueError(f"{where} has no value in row {_first(lists.is_null())}")
-    lengths = compute.list_value_length(lists)
-    if len(lists) == 0:
-        return np.empty((0, 0))
-    width = lengths[0].as_py()
-    uneven = compute.not_equal(lengths, width)
-    if compute.any(uneven).as_py():
-        row = _first(uneven)
-        raise ValueError(
-            f"{where} must hold lists of one length, got {width} entries in row 0 and {lengths[row]} in row {row}"
-        )
-    values = compute.list_flatten(lists)
-    if values.null_count:
-        row, entry = divmod(_first(values.is_null()), width)
-        raise ValueError(f"{where} has no value in row {row}, entry {entry}")
-    matrix: NDArray[Any] = values.to_numpy().reshape(len(lists), width)
-    return matrix
-
-
-def _first(flags: Any) -> int:
-    return int(flags.to_numpy().argmax())
-
-
-def _from_numbers(arrow: Any, table: Any, path: Path) -> NDArray[Any]:
-    for field in table.schema:
-        if not _is_number(arrow, field.type):
-            raise ValueError(
-                f"{path}: expected columns of numbers or a single column of lists, but column {field.name!r} holds "
-                f"{field.type} (a list column among others can be chosen by its name)"
-            )
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if column.null_count:
-            raise ValueError(f"{path}: has no value in row {_first(column.is_null())} of column {name!r}")
-    columns = [column.to_numpy() for column in table.columns]
-    matrix = np.empty((table.num_rows, len(columns)), dtype=np.result_type(np.bool_, *columns))
-    for j, column in enumerate(columns):
-        matrix[:, j] = column
-    return matrix
+    store: Any = open_atoms(path, dataset=key, memory_limit=sys.maxsize)
+    array: NDArray[Any] = store.array
+    return array
 
 
 def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
@@ -277,10 +225,13 @@ def _csv_problem(path: Path, n_before: int, delimiter: str) -> str | None:
 
 
 _READERS: dict[str, Callable[[Path, Any], Any]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".csv": _read_csv,
-    ".parquet": _read_parquet,
+    "npy": _read_npy,
+    "npz": _read_npz,
+    "csv": _read_csv,
+    "parquet": _read_parquet,
+    "ipc": _read_through_store,
+    "hdf5": _read_through_store,
+    "zarr": _read_through_store,
 }
 
 

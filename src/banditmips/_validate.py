@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -171,9 +172,12 @@ def check_positive(name: str, value: object) -> int:
 
 
 def as_store(atoms: Any) -> AtomStore:
-    """Wrap what a user calls atoms as a store, without copying it."""
+    """Wrap what a user calls atoms as a store: without copying it, and without reading more than it must."""
+    from banditmips._opening import open_atoms, store_of_foreign
     from banditmips.atoms import DenseStore, SparseStore
 
+    if isinstance(atoms, (str, os.PathLike)):
+        return open_atoms(atoms)
     if all(hasattr(atoms, name) for name in ("gather", "scores", "blocks")):
         _check_atoms_shape(atoms.shape)
         store: AtomStore = atoms
@@ -182,6 +186,9 @@ def as_store(atoms: Any) -> AtomStore:
         _check_atoms_shape(atoms.shape)
         _check_dtype("atoms", atoms.dtype)
         return SparseStore(atoms)
+    opened = store_of_foreign(atoms)
+    if opened is not None:
+        return opened
     array = _as_array("atoms", atoms)
     _check_atoms_shape(array.shape)
     return DenseStore(array)
@@ -246,6 +253,7 @@ def _is_sparse(value: Any) -> bool:
 def _as_array(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill the masked entries first (numpy.ma.filled)")
+    value = _plain_tensor(name, value)
     try:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             array = np.from_dlpack(value)
@@ -255,6 +263,22 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be read as an array: {error}") from error
     _check_dtype(name, array.dtype)
     return array
+
+
+def _plain_tensor(name: str, value: Any) -> Any:
+    """Return a PyTorch tensor so that NumPy can look at its memory; anything else as it is."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    if value.device.type != "cpu":
+        raise TypeError(f"{name} is a tensor on {value.device}: move it to the CPU first (tensor.cpu())")
+    if value.layout != torch.strided:
+        raise TypeError(
+            f"{name} is a tensor of layout {value.layout}: make a SciPy sparse matrix or a dense tensor of it"
+        )
+    if value.dtype == torch.bfloat16:
+        raise TypeError(f"{name} is a tensor of bfloat16, which NumPy does not know: convert it (tensor.float())")
+    return value.detach()
 
 
 def _check_dtype(name: str, dtype: np.dtype[Any]) -> None:

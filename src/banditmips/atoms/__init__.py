@@ -1,12 +1,21 @@
-"""Where atoms live: in dense arrays or sparse matrices, or in functions, all behind one small protocol, `AtomStore`.
+"""Where atoms live: in dense arrays or sparse matrices, in files, or in functions, all behind one small protocol.
 
 A store only reads. What the race needs of it is a few values (`gather`), exact scores of a few rows (`scores`), and,
-for `fit`, one pass over everything (`blocks`).
+for `fit`, one pass over everything (`blocks`): that is `AtomStore`.
+
+::
+
+    AtomStore ─┬─ DenseStore, SparseStore, FunctionStore, JoinedStore    in memory
+               └─ PartStore (read in parts; may have lines) ─┬─ RawStore     .npy, contiguous HDF5
+                                                             └─ GridStore    Zarr, chunked HDF5, Parquet, Arrow
+                                                                  │ ChunkReader: cache, look-ahead, retries
 """
 
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.functions import FunctionStore, chirps, gabor_atoms, sinusoids
 from banditmips.atoms.joined import JoinedStore
+from banditmips.atoms.metering import count_bytes
+from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.atoms.sparse import SparseStore
@@ -16,9 +25,11 @@ __all__ = [
     "DenseStore",
     "FunctionStore",
     "JoinedStore",
+    "PartStore",
     "SparseStore",
     "StoreReader",
     "chirps",
+    "count_bytes",
     "gabor_atoms",
     "sinusoids",
 ]

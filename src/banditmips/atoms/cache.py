@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.parts import Part
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CachedReader", "WarmCache", "build_cache", "cache_size"]
+__all__ = ["CacheFiller", "CachedReader", "WarmCache", "build_cache", "cache_size"]
 
 BLOCK_SIZE = 256
 MIN_PREFIX, MAX_PREFIX = 512, 4096
@@ -96,13 +97,42 @@ def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
     """Cache the first `size` coordinates of the seed's uniform order."""
     n, d = store.shape
     order = kernels.permuted_coordinates(seed, d, 0, size)
-    dtype = store.dtype if store.dtype.isnative else store.dtype.newbyteorder("=")
-    prefix = np.empty((n, size), dtype=dtype)
+    prefix = np.empty((n, size), dtype=_native(store.dtype))
     step = max(1, (1 << 20) // size)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])
-    return WarmCache(order, np.ascontiguousarray(prefix[:, : min(BLOCK_SIZE, size)].T), prefix)
+    return _cache_of(order, prefix)
+
+
+def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+def _cache_of(order: NDArray[np.int64], prefix: NDArray[Any]) -> WarmCache:
+    return WarmCache(order, np.ascontiguousarray(prefix[:, : min(BLOCK_SIZE, order.size)].T), prefix)
+
+
+class CacheFiller:
+    """Picks the coordinates to be cached out of what a pass over the atoms reads."""
+
+    def __init__(self, store: AtomStore, seed: int, size: int) -> None:
+        n, d = store.shape
+        self._order = kernels.permuted_coordinates(seed, d, 0, size)
+        # The same by column: which of them lie in a part is then quickly found.
+        self._places = np.argsort(self._order)
+        self._columns = self._order[self._places]
+        self._prefix = np.empty((n, size), dtype=_native(store.dtype))
+
+    def add(self, part: Part) -> None:
+        """Take what is wanted of a part."""
+        low, high = np.searchsorted(self._columns, (part.first_column, part.stop_column)).tolist()
+        values = part.values[:, self._columns[low:high] - part.first_column]
+        self._prefix[part.rows][:, self._places[low:high]] = values
+
+    def cache(self) -> WarmCache:
+        """The cache, once everything has been added."""
+        return _cache_of(self._order, self._prefix)
 
 
 class CachedReader(StoreReader):
@@ -110,7 +140,9 @@ class CachedReader(StoreReader):
 
     cache: WarmCache
 
-    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
         """Read from the cache as far as it goes, then from the store."""
         stop = sample.coordinates.size
         cached = min(stop, self.cache.n_coordinates)
@@ -119,3 +151,4 @@ class CachedReader(StoreReader):
         if stop > max(cached, start):
             begin = max(cached, start)
             super().read(rows, sample, begin, out[:, begin - start :])
+        return None

@@ -1,6 +1,6 @@
 """Reading a source that consists of numbered chunks: cached, fetched ahead, tried again, counted.
 
-What a chunk is (a Zarr chunk, a row group, a run of bytes) and how one is fetched is the caller's business.
+What a chunk is (a Zarr chunk, a row group) and how one is fetched is the caller's business.
 """
 
 from __future__ import annotations
@@ -8,24 +8,26 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError
 from banditmips.atoms.metering import count_bytes
+from banditmips.atoms.prefetching import Prefetcher
 
-__all__ = ["ChunkReadError", "ChunkReader"]
+__all__ = ["ChunkReadError", "ChunkReader", "ContentError", "read_patiently"]
 
 _FIRST_PAUSE = 0.05
 """Seconds before the second try; each later pause is twice the one before."""
 
 _REMOTE_PACKAGES = frozenset({"aiohttp", "aiobotocore", "azure", "botocore", "gcsfs", "google", "requests", "urllib3"})
 """Packages behind fsspec whose errors are no `OSError`, although they tell of a read that may go well next time."""
+
+_Read = TypeVar("_Read")
 
 _PERMANENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -34,11 +36,40 @@ class ChunkReadError(OSError):
     """A chunk could not be read, however often it was tried."""
 
 
+class ContentError(ValueError):
+    """What a chunk holds cannot be atoms: there is no value at some place, or rows differ in length."""
+
+
 def _may_pass(error: Exception) -> bool:
     """Tell whether a failed read is worth another try."""
     if isinstance(error, OSError):
         return not isinstance(error, _PERMANENT)
     return type(error).__module__.split(".")[0] in _REMOTE_PACKAGES
+
+
+def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where: Callable[[], str]) -> _Read:
+    """Call `fetch`, again after failures that may pass; any other failure gets the name of what was read."""
+    attempt = 1
+    while True:
+        try:
+            return fetch()
+        except Exception as error:
+            if attempt == attempts or not _may_pass(error):
+                raise _named(error, source, where(), attempt) from error
+        time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
+        attempt += 1
+
+
+def _named(error: Exception, source: str, where: str, attempt: int) -> Exception:
+    """Make the error that names the chunk from the one that fetching it raised."""
+    if isinstance(error, (CorruptFileError, ContentError, MemoryError)):
+        return error
+    if isinstance(error, (FileNotFoundError, KeyError)):
+        return CorruptFileError(source, where, "the chunk is missing")
+    if isinstance(error, OSError) or _may_pass(error):
+        tries = "1 try" if attempt == 1 else f"{attempt} tries"
+        return ChunkReadError(f"{source}: {where}: could not be read in {tries}: {error}")
+    return CorruptFileError(source, where, f"the chunk is damaged ({type(error).__name__}: {error})")
 
 
 class ChunkReader:
@@ -50,8 +81,9 @@ class ChunkReader:
     ----------
     fetch : callable
         ``fetch(chunk)`` reads and decodes one chunk. A transient failure is an `OSError` or an error of a remote
-        file system, and is tried again; `FileNotFoundError` and `KeyError` say that the chunk is missing; any other
-        error says that its contents are damaged. Neither of these is tried again.
+        file system, and is tried again; `FileNotFoundError` and `KeyError` say that the chunk is missing;
+        `CorruptFileError` and `ContentError` go through as they are; any other error says that the chunk is damaged.
+        None of these is tried again.
     n_chunks : int
         They are numbered from 0.
     describe : callable
@@ -96,7 +128,7 @@ class ChunkReader:
         self.memory_limit = memory_limit
         self._fetch = fetch
         self._describe = describe
-        self._n_threads = n_threads
+        self._prefetcher = Prefetcher(n_threads)
         self._attempts = attempts
         self._source = os.fspath(source)
         self._fetch_counts = fetch_counts
@@ -105,7 +137,6 @@ class ChunkReader:
         self._cached_bytes = 0
         self._underway: dict[int, Future[NDArray[Any]]] = {}
         self._largest = 0
-        self._pool: ThreadPoolExecutor | None = None
 
     @property
     def cached_bytes(self) -> int:
@@ -128,7 +159,7 @@ class ChunkReader:
         if underway is not None:
             return underway.result()
         try:
-            array = self._fetch_patiently(chunk)
+            array = self._fetch_one(chunk)
         except BaseException as error:
             with self._lock:
                 del self._underway[chunk]
@@ -142,56 +173,36 @@ class ChunkReader:
 
     def read_many(self, chunks: Iterable[int]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (number, chunk) in the given order, while the next ones are being fetched."""
-        waiting: deque[tuple[int, Future[NDArray[Any]]]] = deque()
         rest = iter(chunks)
-        try:
+        if self._largest == 0:
             # One chunk tells how large they are, before several are asked for.
             for chunk in rest:
-                if self._largest == 0:
-                    yield chunk, self.read(chunk)
-                    continue
-                waiting.append((chunk, self._submit(chunk)))
-                if len(waiting) > self._look_ahead():
-                    number, future = waiting.popleft()
-                    yield number, future.result()
-            while waiting:
-                number, future = waiting.popleft()
-                yield number, future.result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
+                yield chunk, self.read(chunk)
+                break
+        yield from self._prefetcher.map(lambda chunk: (chunk, self.read(chunk)), rest, self._look_ahead())
 
     def close(self) -> None:
         """Let threads and cached chunks go; the reader can still be used."""
         with self._lock:
-            pool, self._pool = self._pool, None
             self._cache.clear()
             self._cached_bytes = 0
-        if pool is not None:
-            pool.shutdown()
+        self._prefetcher.close()
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to another process: how to read, not what was read."""
-        left_behind = ("_lock", "_cache", "_cached_bytes", "_underway", "_pool")
+        left_behind = ("_lock", "_cache", "_cached_bytes", "_underway")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin there with an empty cache."""
         self.__dict__.update(state)
         self._lock = threading.Lock()
-        self._cache, self._cached_bytes, self._underway, self._pool = OrderedDict(), 0, {}, None
+        self._cache, self._cached_bytes, self._underway = OrderedDict(), 0, {}
 
     def _look_ahead(self) -> int:
         """How many chunks to have underway or waiting: they share the memory with the cache, half and half."""
         affordable = self.memory_limit // 2 // self._largest if self._largest else 1
-        return max(min(affordable - 1, 2 * self._n_threads), 0)
-
-    def _submit(self, chunk: int) -> Future[NDArray[Any]]:
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._n_threads, thread_name_prefix="banditmips-chunks")
-            # The thread counts into the meter of the query that it works for.
-            return self._pool.submit(copy_context().run, self.read, chunk)
+        return max(min(affordable - 1, 2 * self._prefetcher.n_threads), 0)
 
     def _keep(self, chunk: int, array: NDArray[Any]) -> None:
         """Cache a chunk and drop those used longest ago."""
@@ -205,32 +216,10 @@ class ChunkReader:
             _, dropped = self._cache.popitem(last=False)
             self._cached_bytes -= dropped.nbytes
 
-    def _fetch_patiently(self, chunk: int) -> NDArray[Any]:
-        """Fetch one chunk, again after failures that may pass."""
-        attempt = 1
-        while True:
-            try:
-                array = self._fetch(chunk)
-                break
-            except Exception as error:
-                if attempt == self._attempts or not _may_pass(error):
-                    raise self._named(error, chunk, attempt) from error
-            time.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
-            attempt += 1
+    def _fetch_one(self, chunk: int) -> NDArray[Any]:
+        array = read_patiently(lambda: self._fetch(chunk), self._attempts, self._source, lambda: self._describe(chunk))
         if not self._fetch_counts:
             count_bytes(array.nbytes)
         shared = array.view()
         shared.flags.writeable = False
         return shared
-
-    def _named(self, error: Exception, chunk: int, attempt: int) -> Exception:
-        """Make the error that names the chunk from the one that `fetch` raised."""
-        if isinstance(error, (CorruptFileError, MemoryError)):
-            return error
-        where = self._describe(chunk)
-        if isinstance(error, (FileNotFoundError, KeyError)):
-            return CorruptFileError(self._source, where, "the chunk is missing")
-        if isinstance(error, OSError) or _may_pass(error):
-            tries = "1 try" if attempt == 1 else f"{attempt} tries"
-            return ChunkReadError(f"{self._source}: {where}: could not be read in {tries}: {error}")
-        return CorruptFileError(self._source, where, f"the chunk is damaged ({type(error).__name__}: {error})")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.parts import Part, all_parts
 from banditmips.atoms.protocol import AtomStore
+from banditmips.atoms.sparse import SparseStore
 from banditmips.race.kernels import row_facts
 
 __all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "collect_facts"]
@@ -64,7 +67,7 @@ class AtomFacts:
 
 
 class FactsCollector:
-    """Gathers the facts from blocks of rows, which may come in several runs of a program.
+    """Gathers the facts from parts of the matrix, in any order.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ class FactsCollector:
     squared_norms, sums : float64, shape (n,)
     column_squares : float64, shape (d,)
     low, high : float
-        Of the rows seen so far; whoever goes on where another run stopped sets them to what they were.
+        Of what was seen so far.
     """
 
     def __init__(self, n: int, d: int, argument: str = "atoms") -> None:
@@ -85,42 +88,66 @@ class FactsCollector:
         self.column_squares = np.zeros(d)
         self.low, self.high = np.inf, -np.inf
 
-    def add(self, start: int, block: NDArray[Any]) -> None:
-        """Look at some rows, the first of which is row `start`."""
+    def add(self, first_row: int, values: NDArray[Any], first_column: int = 0) -> None:
+        """Look at entries, the first of which is at this row and column."""
         # Single and double precision are summed as they are; anything else is converted a few rows at a time.
-        plain = block.dtype in (np.float32, np.float64) and block.dtype.isnative
-        step = len(block) if plain else max(1, CONVERTED_ENTRIES // block.shape[1])
-        for first in range(0, len(block), step):
-            part = block[first : first + step]
-            self._add(start + first, np.ascontiguousarray(part) if plain else part.astype(np.float64))
+        plain = values.dtype in (np.float32, np.float64) and values.dtype.isnative
+        step = len(values) if plain else max(1, CONVERTED_ENTRIES // values.shape[1])
+        for start in range(0, len(values), step):
+            part = values[start : start + step]
+            floats = np.ascontiguousarray(part) if plain else part.astype(np.float64)
+            self._add(first_row + start, first_column, floats)
 
-    def _add(self, start: int, values: NDArray[Any]) -> None:
-        part = slice(start, start + len(values))
-        low, high = row_facts(values, self.squared_norms[part], self.sums[part], self.column_squares)
+    def _add(self, first_row: int, first_column: int, values: NDArray[Any]) -> None:
+        norms, sums = np.empty(len(values)), np.empty(len(values))
+        columns = self.column_squares[first_column : first_column + values.shape[1]]
+        low, high = row_facts(values, norms, sums, columns)
         # A NaN or an infinity carries over into the sums; so does what is merely too large to be squared.
-        if not (np.isfinite(self.squared_norms[part]).all() or np.isfinite(values).all()):
+        if not (np.isfinite(norms).all() or np.isfinite(values).all()):
             i, j = np.argwhere(~np.isfinite(values))[0]
-            what = self._argument
-            raise ValueError(f"{what} has {values[i, j]} at row {start + i}, column {j} (argument {what!r})")
+            where = f"row {first_row + i}, column {first_column + j}"
+            raise ValueError(f"{self._argument} has {values[i, j]} at {where} (argument {self._argument!r})")
+        rows = slice(first_row, first_row + len(values))
+        self.squared_norms[rows] += norms
+        self.sums[rows] += sums
         self.low, self.high = min(self.low, low), max(self.high, high)
 
     def facts(self) -> AtomFacts:
-        """Facts about all atoms, once all have been added."""
+        """Facts about all atoms, once all of them has been added."""
         # Single precision is enough for weights.
         column_squares = np.minimum(self.column_squares, 1e38).astype(np.float32)
         means = self.sums / self.column_squares.size
         return AtomFacts(self.squared_norms, means, self.low, self.high, column_squares)
 
 
-def collect_facts(store: AtomStore) -> AtomFacts:
-    """Read every atom once; a NaN or an infinity is an error that names its row and column.
+def collect_facts(store: AtomStore, also: Callable[[Part], None] | None = None) -> AtomFacts:
+    """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    A store that knows its facts is believed.
+    `also` is shown everything that is read on the way.
     """
-    known: AtomFacts | None = getattr(store, "facts", None)
-    if known is not None:
-        return known
+    if isinstance(store, SparseStore) and also is None:
+        return _sparse_facts(store)
     collector = FactsCollector(*store.shape)
-    for start, block in store.blocks(_BLOCK_ENTRIES):
-        collector.add(start, block)
+    for part in all_parts(store, _BLOCK_ENTRIES):
+        collector.add(part.rows.start, part.values, part.first_column)
+        if also is not None:
+            also(part)
     return collector.facts()
+
+
+def _sparse_facts(store: SparseStore) -> AtomFacts:
+    """Do the same from the stored entries alone."""
+    n, d = store.shape
+    norms, sums, column_squares = np.zeros(n), np.zeros(n), np.zeros(d)
+    low, high = (0.0, 0.0) if store.n_stored < n * d else (np.inf, -np.inf)
+    for rows, columns, values in store.pieces(_BLOCK_ENTRIES):
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ValueError(f"atoms has {values[at]} at row {rows[at]}, column {columns[at]} (argument 'atoms')")
+        low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
+        with np.errstate(over="ignore"):
+            squares = values**2
+        np.add.at(norms, rows, squares)
+        np.add.at(sums, rows, values)
+        np.add.at(column_squares, columns, squares)
+    return AtomFacts(norms, sums / d, float(low), float(high), np.minimum(column_squares, 1e38).astype(np.float32))

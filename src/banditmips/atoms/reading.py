@@ -37,17 +37,38 @@ class StoreReader:
     ) -> None:
         self._store = store
         self._columns = support
+        self._whole_query = query
         self._query = query if support is None else query[support]
         self._objective = objective
         self._row_scale = row_scale
         self._check_finite = check_finite
         # Where the query is 0 there is nothing to multiply, whether or not the entry is read.
-        self.exact_cost = int(np.count_nonzero(query)) if objective == kernels.PRODUCT else query.size
+        self._row_cost = int(np.count_nonzero(query)) if objective == kernels.PRODUCT else query.size
 
-    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+    def exact_cost(self, rows: NDArray[np.int64]) -> int:
+        """Multiplies that the rows' exact scores take."""
+        return rows.size * self._row_cost
+
+    def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
+        """Leave it to the values that were read."""
+        return None
+
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
         """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
         columns = sample.coordinates[start:]
+        counted = self._gather(rows, columns, out)
+        self._check(rows, columns, out)
+        return counted
+
+    def _gather(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
         self._store.gather(rows, columns, out)
+        return None
+
+    def _check(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         if self._check_finite and not np.isfinite(out).all():
             i, j = np.argwhere(~np.isfinite(out))[0]
             raise ValueError(f"atoms has {out[i, j]} at row {rows[i]}, column {columns[j]} (argument 'atoms')")

@@ -1,66 +1,135 @@
-"""Atoms in a SciPy sparse matrix: columns from CSC for sampling, rows from CSR for exact scores, never densified."""
+"""Atoms in a SciPy sparse matrix: by column for sampling, by row for exact scores, never made dense.
+
+Whichever of the two there is, it serves for both; the other one is a copy as large as the matrix, and is made only
+where somebody asks for it (`SparseStore.keep_both`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms import sparse_kernels
+from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
 
-__all__ = ["SparseStore"]
+__all__ = ["SparseReader", "SparseStore"]
+
+_NOWHERE = np.empty(0, dtype=np.bool_)
 
 
-def _canonical(rows: Any, given: Any) -> Any:
+def _canonical(matrix: Any, given: Any) -> Any:
     """Add up entries that are stored twice, without changing the caller's matrix."""
-    if rows.has_canonical_format:
-        return rows
-    if rows is given:
-        rows = rows.copy()
-    rows.sum_duplicates()
-    return rows
+    if matrix.has_canonical_format:
+        return matrix
+    if matrix is given:
+        matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _nbytes(matrix: Any) -> int:
+    return sum(int(part.nbytes) for part in (matrix.data, matrix.indices, matrix.indptr))
 
 
 class SparseStore:
-    """Atoms in a sparse matrix or array of any SciPy format."""
+    """Atoms in a sparse matrix or array of any SciPy format.
+
+    Attributes
+    ----------
+    by_row, by_column : CSR and CSC matrix, or None
+        The matrix, in the formats that are kept.
+    """
 
     def __init__(self, matrix: Any) -> None:
         self._given = matrix
-        self.rows = _canonical(matrix.tocsr(), matrix)
+        self.by_row: Any = None
+        self.by_column: Any = None
+        if matrix.format == "csc":
+            self.by_column = _canonical(matrix, matrix)
+        else:
+            self.by_row = _canonical(matrix.tocsr(), matrix)
 
-    @cached_property
-    def _by_column(self) -> Any:
-        """The matrix by columns, made when something is first sampled."""
-        if self._given.format == "csc" and self._given.has_canonical_format:
-            return self._given
-        return self.rows.tocsc()
+    def keep_both(self) -> None:
+        """Keep the matrix by row and by column."""
+        if self.by_row is None:
+            self.by_row = self.by_column.tocsr()
+        if self.by_column is None:
+            self.by_column = self.by_row.tocsc()
+
+    @property
+    def _matrix(self) -> Any:
+        return self.by_column if self.by_row is None else self.by_row
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
-        n, d = self.rows.shape
+        n, d = self._matrix.shape
         return n, d
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the entries."""
-        dtype: np.dtype[Any] = self.rows.dtype
+        dtype: np.dtype[Any] = self._matrix.dtype
         return dtype
+
+    @property
+    def n_stored(self) -> int:
+        """Stored entries."""
+        return int(self._matrix.nnz)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the matrix takes once."""
+        return _nbytes(self._matrix)
 
     @property
     def extra_bytes(self) -> int:
         """Memory taken beside the matrix that was given."""
-        made = [self.rows] if self.rows is not self._given else []
-        if "_by_column" in self.__dict__ and self._by_column is not self._given:
-            made.append(self._by_column)
-        return sum(int(part.nbytes) for matrix in made for part in (matrix.data, matrix.indices, matrix.indptr))
+        made = [m for m in (self.by_row, self.by_column) if m is not None and m is not self._given]
+        return sum(map(_nbytes, made))
 
     def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
-        out[...] = self._by_column[:, columns][rows].toarray()
+        self.gather_stored(rows, columns, out)
+
+    def gather_stored(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Do the same, and return how many of the entries of each row are stored."""
+        n, d = self.shape
+        wanted_rows, row_place = np.unique(rows, return_inverse=True)
+        wanted_columns, column_place = np.unique(columns, return_inverse=True)
+        values = np.zeros((wanted_rows.size, wanted_columns.size))
+        flags = np.zeros(values.shape, dtype=np.bool_)
+        if self.by_column is not None:
+            matrix = self.by_column
+            sparse_kernels.gather(
+                _plain(matrix.data),
+                matrix.indices,
+                matrix.indptr,
+                wanted_columns,
+                _places(wanted_rows, n),
+                values.T,
+                flags.T,
+            )
+        else:
+            matrix = self.by_row
+            sparse_kernels.gather(
+                _plain(matrix.data),
+                matrix.indices,
+                matrix.indptr,
+                wanted_rows,
+                _places(wanted_columns, d),
+                values,
+                flags,
+            )
+        out[...] = values[row_place][:, column_place]
+        stored: NDArray[np.int64] = flags[:, column_place].sum(axis=1, dtype=np.int64)
+        return stored[row_place]
 
     def scores(
         self,
@@ -70,24 +139,89 @@ class SparseStore:
         objective: int,
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
-        chosen = self.rows[rows] if columns is None else self._by_column[:, columns][rows].tocsr()
-        chosen = chosen.astype(np.float64)
-        if objective == kernels.PRODUCT:
-            return np.asarray(chosen @ query)
+        n, d = self.shape
+        inside = _NOWHERE
+        if columns is not None:
+            inside = np.zeros(d, dtype=np.bool_)
+            inside[columns] = True
+            whole = np.zeros(d)
+            whole[columns] = query
+            query = whole
         # Entries that are not stored are zeros: take the sum for an all-zero atom and set right what is stored.
-        stored_query = query[chosen.indices]
-        correction = chosen.copy()
+        base = 0.0
         if objective == kernels.NEG_SQUARED_DIFFERENCE:
-            correction.data = stored_query**2 - (stored_query - chosen.data) ** 2
             base = -float(query @ query)
-        else:
-            correction.data = np.abs(stored_query) - np.abs(stored_query - chosen.data)
+        elif objective == kernels.NEG_ABSOLUTE_DIFFERENCE:
             base = -float(np.abs(query).sum())
-        return base + np.asarray(correction.sum(axis=1)).ravel()
+        if self.by_row is not None:
+            matrix, out = self.by_row, np.full(rows.size, base)
+            data = _plain(matrix.data)
+            sparse_kernels.row_scores(data, matrix.indices, matrix.indptr, rows, query, inside, objective, out)
+            return out
+        matrix, totals = self.by_column, np.full(n, base)
+        wanted = np.zeros(n, dtype=np.bool_)
+        wanted[rows] = True
+        data = _plain(matrix.data)
+        sparse_kernels.column_scores(data, matrix.indices, matrix.indptr, wanted, query, inside, objective, totals)
+        return totals[rows]
+
+    def count_stored(self, rows: NDArray[np.int64], where: NDArray[np.bool_]) -> int:
+        """Return how many entries of the rows are stored in the columns marked."""
+        if self.by_row is not None:
+            indptr = self.by_row.indptr
+            if where.all():
+                return int((indptr[rows + 1].astype(np.int64) - indptr[rows]).sum())
+            return int(sparse_kernels.count_in_rows(self.by_row.indices, indptr, rows, where))
+        wanted = np.zeros(self.shape[0], dtype=np.bool_)
+        wanted[rows] = True
+        columns = np.flatnonzero(where)
+        return int(sparse_kernels.count_in_rows(self.by_column.indices, self.by_column.indptr, columns, wanted))
+
+    def pieces(self, max_entries: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+        """Yield (rows, columns, values) of all stored entries, about `max_entries` at a time."""
+        matrix = self._matrix
+        step = max(1, max_entries * matrix.indptr.size // max(self.n_stored, 1))
+        for first in range(0, matrix.indptr.size - 1, step):
+            edges = matrix.indptr[first : first + step + 1].astype(np.int64)
+            majors = np.repeat(np.arange(first, first + edges.size - 1), np.diff(edges))
+            minors = matrix.indices[edges[0] : edges[-1]].astype(np.int64)
+            values = matrix.data[edges[0] : edges[-1]].astype(np.float64)
+            yield (majors, minors, values) if self.by_row is not None else (minors, majors, values)
 
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, dense block of rows) over all rows."""
         n, d = self.shape
         step = max(1, max_entries // d)
+        by_row = self.by_column.tocsr() if self.by_row is None else self.by_row
         for start in range(0, n, step):
-            yield start, self.rows[start : start + step].toarray()
+            yield start, by_row[start : start + step].toarray()
+
+
+def _plain(data: NDArray[Any]) -> NDArray[Any]:
+    """Return stored entries as the compiled loops know them."""
+    return data if data.dtype in (np.float32, np.float64) and data.dtype.isnative else data.astype(np.float64)
+
+
+def _places(numbers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """For each of 0, ..., size-1, its place among ascending numbers, or -1."""
+    places = np.full(size, -1)
+    places[numbers] = np.arange(numbers.size)
+    return places
+
+
+class SparseReader(StoreReader):
+    """One query's view of a sparse matrix: what it counts are stored entries."""
+
+    _store: SparseStore
+
+    def _nonzero(self) -> NDArray[np.bool_]:
+        return self._whole_query != 0.0 if self._objective == kernels.PRODUCT else np.ones(self._whole_query.size, bool)
+
+    def exact_cost(self, rows: NDArray[np.int64]) -> int:
+        """Stored entries of the rows where there is something to multiply."""
+        return self._store.count_stored(rows, self._nonzero())
+
+    def _gather(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
+        return self._store.gather_stored(rows, columns, out)

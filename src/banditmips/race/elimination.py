@@ -6,6 +6,7 @@ is handed a `Contest` and returns an `Outcome`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,11 +28,19 @@ N_TRACED = 32
 class Reader(Protocol):
     """Where a race gets the atoms' values from."""
 
-    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
-        """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
+        """Put the rows' values at the sample's coordinates from position `start` on into `out`.
 
-    exact_cost: int
-    """Multiplies that one row's exact score takes."""
+        Returns how many multiplies that takes for each row, or None if it is one wherever the query is not 0.
+        """
+
+    def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
+        """Return what the sample shows of the scatter of the rows' entries, or None if the values tell it."""
+
+    def exact_cost(self, rows: NDArray[np.int64]) -> int:
+        """Multiplies that the rows' exact scores take."""
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rows' exact scores."""
@@ -50,6 +59,11 @@ class Contest:
         sample must show of their scatter about it (NaN where nothing is known).
     query
         The query, all d coordinates of it.
+    unit_costs
+        Multiplies that each coordinate takes for one atom: 1, or 0 where there is nothing to multiply.
+
+    A contest may as well be about lines of coordinates (see `race.lines`): then "coordinate" means line here, and
+    `widths` says how many coordinates each has.
     """
 
     candidates: NDArray[np.int64]
@@ -57,6 +71,7 @@ class Contest:
     centers: NDArray[np.float64]
     needed_scatter: NDArray[np.float64]
     query: NDArray[np.float64]
+    unit_costs: NDArray[np.int64]
     objective: int
     k: int
     delta: float
@@ -64,6 +79,7 @@ class Contest:
     absolute: bool
     budget: int | None
     traced: bool
+    widths: NDArray[np.int64] | None = None
 
     def part(self, chosen: NDArray[np.int64], delta: float) -> Contest:
         """The contest among some of the candidates, given by their positions, with its own share of delta."""
@@ -79,7 +95,10 @@ class Contest:
 
 @dataclass
 class Outcome:
-    """How a race ended: the survivors with their estimates, intervals and costs."""
+    """How a race ended: the survivors with their estimates, intervals and costs.
+
+    `handed_over` says that the race ended where its sample did, with the answer still open.
+    """
 
     survivors: NDArray[np.int64]
     scores: NDArray[np.float64]
@@ -91,23 +110,19 @@ class Outcome:
     stop_reason: StopReason
     delta_spent: float
     rounds: list[Round]
+    handed_over: bool = False
 
 
 class _Field:
     """The survivors and all that is kept for each of them, with the values sampled so far."""
 
-    def __init__(self, contest: Contest, seen: NDArray[np.int64] | None = None) -> None:
-        # Where there is something to multiply that has not been multiplied yet.
-        is_product = contest.objective == kernels.PRODUCT
-        self._fresh = contest.query != 0.0 if is_product else np.ones(contest.query.size, dtype=np.bool_)
-        self.n_seen = 0
-        if seen is not None:
-            self.n_seen = int(np.count_nonzero(self._fresh[seen]))
-            self._fresh[seen] = False
+    def __init__(self, contest: Contest, n_seen: int = 0) -> None:
+        self._unit_costs = contest.unit_costs
         self.rows = contest.candidates
         self.row_scale = contest.row_scale
         self.centers = contest.centers
         self.needed_scatter = contest.needed_scatter
+        self.seen = np.full(self.rows.size, n_seen)
         self._values = np.empty((self.rows.size, 0))
         self.size = 0
         self.n_multiplies = 0
@@ -120,10 +135,14 @@ class _Field:
             grown = np.empty((self.rows.size, max(size, min(2 * size, size + 4096))))
             grown[:, : self.size] = self._values[:, : self.size]
             self._values = grown
-        reader.read(self.rows, prefix, self.size, self._values[:, self.size : size])
-        n_fresh = int(np.count_nonzero(self._fresh[prefix.coordinates[self.size :]]))
-        self.n_multiplies += self.rows.size * n_fresh
-        self.n_seen += n_fresh
+        counted = reader.read(self.rows, prefix, self.size, self._values[:, self.size : size])
+        if counted is None:
+            each = int(self._unit_costs[prefix.coordinates[self.size :]].sum())
+            self.n_multiplies += self.rows.size * each
+            self.seen += each
+        else:
+            self.n_multiplies += int(counted.sum())
+            self.seen += counted
         self.size = size
         return self._values[:, :size]
 
@@ -132,6 +151,7 @@ class _Field:
         self.row_scale = self.row_scale[kept]
         self.centers = self.centers[kept]
         self.needed_scatter = self.needed_scatter[kept]
+        self.seen = self.seen[kept]
         self._values = self._values[kept, : self.size]
 
 
@@ -143,17 +163,20 @@ def race(
     schedule: Schedule,
     n_rounds: int = 0,
     size: int = 0,
-    seen: NDArray[np.int64] | None = None,
+    n_seen: int = 0,
+    hands_over: Callable[[int], bool] | None = None,
 ) -> Outcome:
     """Run one query's race.
 
     Parameters
     ----------
-    n_rounds, size, seen
-        Rounds already played elsewhere, how far they went in the sampler's order, and the coordinates they saw (each
-        once), whose values may be read again but are not counted again.
+    n_rounds, size, n_seen
+        Rounds already played elsewhere, how far they went in the sampler's order, and how many multiplies they took
+        for each atom; the contest's `unit_costs` are 0 where those would be counted again.
+    hands_over
+        Asked with the number of survivors when they would be finished exactly: whether to leave them to another race.
     """
-    field = _Field(contest, seen)
+    field = _Field(contest, n_seen)
     rounds: list[Round] = []
     number = n_rounds
     spent = sum(contest.delta * round_share(r) for r in range(1, n_rounds + 1))
@@ -182,7 +205,8 @@ def race(
             elif contest.epsilon > 0.0 and _all_others(bound.beaten(view, leaders, contest.epsilon), leaders):
                 reason = StopReason.EPSILON
         if contest.traced:
-            rounds.append(_record(view, radius, leaders, field.rows, int(kept.sum())))
+            n_coordinates = size if contest.widths is None else int(contest.widths[view.sample.coordinates].sum())
+            rounds.append(_record(view, radius, leaders, field.rows, int(kept.sum()), n_coordinates))
         estimates, radius = view.estimates[kept], radius[kept]
         field.keep(kept)
 
@@ -198,6 +222,9 @@ def race(
         delta_spent=spent,
         rounds=rounds,
     )
+    if reason is StopReason.FINISHED_EXACTLY and hands_over is not None and hands_over(field.rows.size):
+        outcome.handed_over = True
+        return outcome
     if reason is StopReason.FINISHED_EXACTLY:
         finish_exactly(outcome, reader, np.arange(field.rows.size), _finish_cost(field, reader, sampler))
     if field.rows.size == contest.candidates.size and outcome.exact.all():
@@ -211,7 +238,7 @@ def _next_step(
     """Choose how many coordinates to reach next, or say why to stop sampling instead."""
     n_survivors = field.rows.size
     left = None if contest.budget is None else contest.budget - field.n_multiplies
-    can_finish = left is None or n_survivors * _finish_cost(field, reader, sampler) <= left
+    can_finish = left is None or _finish_cost(field, reader, sampler) <= left
     if sampler.with_replacement and field.size >= sampler.population:
         return field.size, StopReason.FINISHED_EXACTLY if can_finish else StopReason.BUDGET
     size = schedule.next_size(size, sampler.population)
@@ -221,23 +248,23 @@ def _next_step(
         if schedule.exceeds_buffer(n_survivors, size):
             return field.size, StopReason.BUDGET
     if left is not None:
-        size = min(size, field.size + left // n_survivors)
+        size = min(size, field.size + left // (n_survivors * max(int(contest.unit_costs.max()), 1)))
         if size <= field.size:
             return field.size, StopReason.BUDGET
     return size, None
 
 
 def _finish_cost(field: _Field, reader: Reader, sampler: Sampler) -> int:
-    """Multiplies that one survivor's exact score adds: pairs seen in the rounds are not counted again."""
-    return reader.exact_cost - (0 if sampler.with_replacement else field.n_seen)
+    """Multiplies that the survivors' exact scores add: pairs seen in the rounds are not counted again."""
+    return reader.exact_cost(field.rows) - (0 if sampler.with_replacement else int(field.seen.sum()))
 
 
-def finish_exactly(outcome: Outcome, reader: Reader, positions: NDArray[np.int64], cost_each: int) -> None:
+def finish_exactly(outcome: Outcome, reader: Reader, positions: NDArray[np.int64], cost: int) -> None:
     """Replace the estimates of the survivors at these positions by their exact scores."""
     outcome.scores[positions] = reader.exact(outcome.survivors[positions])
     outcome.radius[positions] = 0.0
     outcome.exact[positions] = True
-    outcome.n_multiplies += cost_each * positions.size
+    outcome.n_multiplies += cost
 
 
 def _play(
@@ -257,6 +284,7 @@ def _play(
         contest.objective,
         field.centers,
     )
+    shown = reader.scatters(field.rows, prefix)
     return RoundView(
         number=number,
         sample=prefix,
@@ -268,7 +296,7 @@ def _play(
         absolute=contest.absolute,
         estimates=estimates,
         variances=variances,
-        scatters=scatters,
+        scatters=scatters if shown is None else shown,
         needed_scatter=field.needed_scatter,
     )
 
@@ -288,11 +316,12 @@ def _record(
     leaders: NDArray[np.int64],
     rows: NDArray[np.int64],
     n_survivors: int,
+    n_coordinates: int,
 ) -> Round:
     best = _leaders(view.ranking_scores, N_TRACED)
     scores = view.estimates[best]
     return Round(
-        n_coordinates=view.size,
+        n_coordinates=n_coordinates,
         n_survivors=n_survivors,
         leader=int(rows[leaders[-1]]),
         indices=rows[best],

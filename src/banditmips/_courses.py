@@ -1,0 +1,222 @@
+"""On what a query's race is run: coordinates, cached coordinates, lines; and when there is nothing to race for.
+
+Atoms in memory are sampled coordinate by coordinate. Where one coordinate costs as much as its whole line (pages of a
+file, chunks), a race begins on cached coordinates, if an index has them, and goes on with lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._validate import Options
+from banditmips.atoms.cache import CachedReader
+from banditmips.atoms.lines import LineReader
+from banditmips.atoms.parts import PartStore
+from banditmips.atoms.reading import StoreReader
+from banditmips.atoms.sparse import SparseReader, SparseStore
+from banditmips.race import kernels
+from banditmips.race.elimination import Contest, Reader
+from banditmips.race.lines import FIRST_LINES, MOST_LINES, LimitedSchedule, LineSchedule, QueryLines
+from banditmips.race.planner import Schedule
+from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
+from banditmips.race.setup import make_sampler
+
+if TYPE_CHECKING:
+    from banditmips._query import AtomSet
+
+__all__ = ["Course", "Situation", "coordinate_course", "make_courses", "worth_going_on"]
+
+_EVEN_LINES = 1.2
+"""Up to this unevenness of the query's weight over lines, these are drawn uniformly."""
+_SPARSE_ROUNDS = 64
+"""Coordinates that a race on a sparse matrix looks at before it may end. They cost as much as stored entries that are
+multiplied one by one, because most of them are zeros that have to be written down."""
+_SPARSE_BUFFER = 1 / 16
+"""Sampled values that a race may hold, as a part of the stored entries: their memory stays below a tenth of theirs."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """One thing to sample, and how.
+
+    Attributes
+    ----------
+    text
+        What it is, in words.
+    share
+        Part of all coordinates that lie in the sampler's population.
+    seen
+        Coordinates that an earlier course has seen.
+    lines
+        The query line by line, if lines are sampled.
+    """
+
+    text: str
+    reader: Reader
+    sampler: Sampler
+    schedule: Schedule
+    share: float
+    seen: NDArray[np.int64] | None = None
+    lines: QueryLines | None = None
+
+    def contest(self, contest: Contest) -> Contest:
+        """Turn a contest about all coordinates into one on this course."""
+        contest = replace(contest, needed_scatter=self.share * contest.needed_scatter)
+        return contest if self.lines is None else self.lines.contest(contest, self.seen)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A query before the race: all that a course is chosen by."""
+
+    atoms: AtomSet
+    options: Options
+    query: NDArray[np.float64]
+    objective: int
+    support: NDArray[np.int64]
+    row_scale: NDArray[np.float64] | None
+
+    @property
+    def check_finite(self) -> bool:
+        """Whether nobody has looked at the atoms before."""
+        return self.atoms.facts is None and not self.atoms.unchecked
+
+    def reader(self, cached: bool = False) -> StoreReader:
+        """Make a reader of coordinates and exact scores."""
+        # Visiting only the support costs a cache line for each product, so it pays where the support is small.
+        few = self.support.size <= self.query.size // 2
+        cache = self.atoms.cache if cached else None
+        kind = SparseReader if isinstance(self.atoms.store, SparseStore) else StoreReader
+        reader = (kind if cache is None else CachedReader)(
+            self.atoms.store,
+            self.query,
+            self.support if few else None,
+            self.objective,
+            self.row_scale,
+            check_finite=self.check_finite,
+        )
+        if isinstance(reader, CachedReader) and cache is not None:
+            reader.cache = cache
+        return reader
+
+    @property
+    def lined(self) -> PartStore | None:
+        """The store, if it is read in lines."""
+        store = self.atoms.store
+        return store if isinstance(store, PartStore) and store.line_width > 1 else None
+
+    def takes_cache(self) -> bool:
+        """Whether cached coordinates, which are uniform ones, suit the query and the options."""
+        if self.atoms.cache is None or self.options.sampling not in ("auto", "uniform") or self.options.replacement:
+            return False
+        is_product = self.objective == kernels.PRODUCT
+        return not is_product or (self.support.size > 0 and unevenness(self.query) <= EVEN_ENOUGH_FOR_CACHE)
+
+    def why_exactly(self, k: int) -> str | None:
+        """Say why all exact scores are the better choice, if they are; None if a race may be."""
+        store = self.atoms.store
+        if isinstance(store, SparseStore) and self.options.rescore:
+            n_sampled = _SPARSE_ROUNDS * store.shape[0]
+            if store.by_column is None:
+                return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
+            if store.n_stored <= n_sampled:
+                return f"{store.n_stored:,} entries are stored, no more than the {n_sampled:,} values of a first sample"
+            return None
+        if not isinstance(store, PartStore) or self.takes_cache():
+            return None
+        sampled = _share_of_first_round(store, store.n_lines)
+        if sampled > MOST_LINES:
+            return f"atoms come in {store.n_lines} lines of {store.line_width:,} coordinates, too few to sample from"
+        returned = store.share_of_rows(k) if self.options.rescore else 0.0
+        if sampled + returned >= 1.0:
+            return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
+        return None
+
+
+def _share_of_first_round(store: PartStore, n_lines: int) -> float:
+    """Part of all bytes that a race on these many lines reads at least."""
+    return FIRST_LINES * store.line_cost / max(n_lines, 1)
+
+
+def coordinate_course(situation: Situation) -> Course:
+    """Sample coordinates."""
+    atoms, options, support = situation.atoms, situation.options, situation.support
+    sampler = make_sampler(
+        situation.query,
+        support,
+        options,
+        None if atoms.facts is None else atoms.facts.column_squares,
+        has_cache=atoms.cache is not None,
+    )
+    schedule = Schedule()
+    if isinstance(atoms.store, SparseStore):
+        schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), 1 << 20))
+    return Course(
+        f"{type(sampler).__name__}, bound {options.bound}",
+        situation.reader(cached=sampler.follows_uniform_order),
+        sampler,
+        schedule,
+        support.size / situation.query.size,
+    )
+
+
+def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
+    """Choose what to sample first, and what to go on with where that has not decided the race."""
+    store = situation.lined
+    if store is None or situation.options.bound != "paired":
+        return [coordinate_course(situation)]
+    courses: list[Course] = []
+    seen = None
+    cache = situation.atoms.cache
+    if cache is not None and situation.takes_cache():
+        seen = cache.order
+        courses.append(
+            Course(
+                f"{cache.n_coordinates} cached coordinates, bound paired",
+                situation.reader(cached=True),
+                UniformSampler(situation.query.size, situation.options.seed, None),
+                LimitedSchedule(limit=cache.n_coordinates),
+                share=1.0,
+            )
+        )
+    lines = _line_course(situation, store, n_candidates, seen)
+    if lines is not None:
+        courses.append(lines)
+    return courses or [coordinate_course(situation)]
+
+
+def _line_course(
+    situation: Situation, store: PartStore, n_candidates: int, seen: NDArray[np.int64] | None
+) -> Course | None:
+    """Sample lines; None if there are too few."""
+    options, facts = situation.options, situation.atoms.facts
+    squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
+    lines = QueryLines(situation.query, store.line_width, situation.objective, squares)
+    if _share_of_first_round(store, lines.lines.size) > MOST_LINES:
+        return None
+    if options.sampling == "auto" and unevenness(lines.weights[lines.lines]) <= _EVEN_LINES:
+        options = replace(options, sampling="uniform")
+    known = None if facts is None else np.ones(lines.starts.size, dtype=np.float32)
+    sampler = make_sampler(lines.weights, lines.lines, options, known, has_cache=False)
+    reader = LineReader(
+        store,
+        situation.query,
+        lines,
+        situation.objective,
+        situation.row_scale,
+        None if facts is None else facts.means,
+        situation.check_finite,
+    )
+    schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost)
+    text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
+    return Course(text, reader, sampler, schedule, lines.share, seen, lines)
+
+
+def worth_going_on(course: Course, n_survivors: int, k: int, rescore: bool) -> bool:
+    """Whether to race the survivors on this course, rather than to read all of them."""
+    # A few atoms more than those that are read anyway are not worth many short reads.
+    return not rescore or n_survivors > 4 * k

@@ -1,0 +1,180 @@
+"""open_atoms(): from a path, or what another library has opened, to a store; the only place that recognises files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from banditmips._extras import require
+
+if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
+    from banditmips.atoms.parts import PartStore
+
+__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "kind_of", "open_atoms", "store_of_foreign"]
+
+DEFAULT_MEMORY_LIMIT = 1 << 28
+"""Bytes of atoms that a store may hold: 256 MB."""
+
+FILE_KINDS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".zarr": "zarr",
+}
+"""What a file is, by its suffix."""
+
+_READ_WHOLE = ("npz", "csv")
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Recognise a file, a folder or a URL."""
+    text = os.fspath(path)
+    if "://" in text or any(os.path.exists(os.path.join(text, name)) for name in ("zarr.json", ".zarray", ".zgroup")):
+        return "zarr"
+    suffix = Path(text).suffix.lower()
+    if suffix not in FILE_KINDS:
+        known = ", ".join(FILE_KINDS)
+        raise ValueError(f"{text}: cannot read a file with suffix {suffix!r}; known are {known}")
+    return FILE_KINDS[suffix]
+
+
+def open_atoms(
+    path: str | os.PathLike[str],
+    *,
+    dataset: str | None = None,
+    memory_limit: int = DEFAULT_MEMORY_LIMIT,
+    missing_chunks: str = "error",
+    header: bool | None = None,
+) -> AtomStore:
+    """Open atoms in a file, to be searched or fitted where they lie.
+
+    A matrix that takes at most half of `memory_limit` is read at once and kept: searches are fastest in memory. Of a
+    larger one nothing but the header is read, and a search reads what it needs.
+
+    Parameters
+    ----------
+    path
+        ``.npy`` (in either order), ``.h5`` or ``.hdf5``, ``.zarr`` (a folder, or any URL that fsspec knows),
+        ``.parquet``, ``.arrow`` or ``.feather``; or ``.npz`` and ``.csv``, which are always read whole.
+    dataset
+        Name of the dataset of an HDF5 file, of the array of a Zarr group or an ``.npz`` file, of the list column of a
+        Parquet or Arrow file. Not needed where there is only one.
+    memory_limit
+        Bytes of atoms to hold in memory, beside what `BanditMIPS` keeps for its searches.
+    missing_chunks : {"error", "fill_value"}
+        What a chunk stands for that a Zarr array or HDF5 dataset does not hold. Both libraries take it for one that is
+        full of the fill value (and Zarr leaves out such chunks when it writes); here that has to be asked for, because
+        a chunk that was lost looks the same.
+    header
+        Whether a ``.csv`` file begins with a line of names. None looks at it.
+
+    Returns
+    -------
+    AtomStore
+        For the `atoms` of `banditmips.search` and `BanditMIPS.fit`, which also take the path itself.
+
+    Raises
+    ------
+    CorruptFileError
+        If the file is damaged, or has changed since it was opened. Later reads may raise this too.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import banditmips as bm
+    >>> rng = np.random.default_rng(0)
+    >>> atoms = rng.normal(size=(100, 1)) + rng.normal(size=(100, 50_000))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "atoms.npy")
+    ...     np.save(path, atoms)
+    ...     index = bm.BanditMIPS().fit(bm.open_atoms(path, memory_limit=8_000_000))
+    ...     result = index.search(2 + rng.normal(size=50_000))
+    >>> result.bytes_read < atoms.nbytes / 20
+    True
+    """
+    kind = kind_of(path)
+    _check_options(memory_limit, missing_chunks)
+    if missing_chunks != "error" and kind not in ("zarr", "hdf5"):
+        raise ValueError(f"missing_chunks is for Zarr and HDF5 only, and {os.fspath(path)} is neither")
+    if kind in _READ_WHOLE:
+        from banditmips._tables import read_matrix
+        from banditmips._validate import as_store
+
+        return as_store(read_matrix(path, dataset, header=header))
+    if kind != "zarr":
+        with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+            pass
+    return whole_if_small(_open_in_place(kind, path, dataset, memory_limit, missing_chunks), memory_limit)
+
+
+def _check_options(memory_limit: object, missing_chunks: object) -> None:
+    if isinstance(memory_limit, bool) or not isinstance(memory_limit, (int, np.integer)) or memory_limit < 1:
+        raise ValueError(f"memory_limit must be a positive number of bytes, got {memory_limit!r}")
+    if missing_chunks not in ("error", "fill_value"):
+        raise ValueError(f"missing_chunks must be 'error' or 'fill_value', got {missing_chunks!r}")
+
+
+def _open_in_place(
+    kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
+) -> PartStore:
+    purpose = f"reading {os.path.basename(os.fspath(path).rstrip('/'))}"
+    if kind == "npy":
+        from banditmips.atoms.raw import open_npy
+
+        if dataset is not None:
+            raise ValueError(
+                f"{os.fspath(path)}: a .npy file holds one table only, so there is no {dataset!r} to choose"
+            )
+        return open_npy(path, memory_limit)
+    if kind == "hdf5":
+        require("h5py", extra="hdf5", purpose=purpose)
+        from banditmips.atoms.hdf5 import open_hdf5
+
+        return open_hdf5(path, dataset, memory_limit, missing_chunks)
+    if kind == "zarr":
+        require("zarr", extra="zarr", purpose=purpose)
+        from banditmips.atoms.zarr_arrays import open_zarr
+
+        return open_zarr(path, dataset, memory_limit, missing_chunks)
+    require("pyarrow", extra="tables", purpose=purpose)
+    from banditmips.atoms.arrow import open_ipc, open_parquet
+
+    return (open_parquet if kind == "parquet" else open_ipc)(path, dataset, memory_limit)
+
+
+def whole_if_small(store: PartStore, memory_limit: int) -> AtomStore:
+    """Read a matrix that takes at most half of the memory at once; leave a larger one where it is."""
+    n, d = store.shape
+    return store.read_whole() if 2 * n * d * store.dtype.itemsize <= memory_limit else store
+
+
+def store_of_foreign(atoms: Any, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> AtomStore | None:
+    """Make a store of what h5py, Zarr or Arrow have opened; None for anything else."""
+    # Whoever has such an object has imported the library that made it; nobody else should wait for that.
+    h5py, zarr, pyarrow = (sys.modules.get(name) for name in ("h5py", "zarr", "pyarrow"))
+    if h5py is not None and isinstance(atoms, h5py.Dataset):
+        from banditmips.atoms.hdf5 import hdf5_store
+
+        return whole_if_small(hdf5_store(atoms, memory_limit), memory_limit)
+    if zarr is not None and isinstance(atoms, zarr.Array):
+        from banditmips.atoms.zarr_arrays import zarr_store
+
+        return whole_if_small(zarr_store(atoms, memory_limit), memory_limit)
+    if pyarrow is not None and isinstance(
+        atoms, (pyarrow.Table, pyarrow.RecordBatch, pyarrow.Array, pyarrow.ChunkedArray)
+    ):
+        from banditmips.atoms.arrow import arrow_store
+
+        return arrow_store(atoms)
+    return None

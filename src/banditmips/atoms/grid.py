@@ -1,0 +1,133 @@
+"""Atoms in a grid of chunks: Zarr arrays, chunked HDF5 datasets, the row groups of a Parquet file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import tee
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms.chunks import ChunkReader
+from banditmips.atoms.parts import Part, PartStore, Span
+
+__all__ = ["ChunkGrid", "GridStore", "regular_edges"]
+
+
+class ChunkGrid(ABC):
+    """A matrix that is cut into chunks.
+
+    Attributes
+    ----------
+    source : str
+        Names the whole in error messages.
+    dtype
+    row_edges, column_edges : int64 arrays
+        Where chunks begin, and at last where the matrix ends. Chunks are equally wide, but for the last.
+    counts_bytes : bool
+        Whether `fetch` counts the bytes that it reads (as they are stored); else the decoded size counts.
+    """
+
+    source: str
+    dtype: np.dtype[Any]
+    row_edges: NDArray[np.int64]
+    column_edges: NDArray[np.int64]
+    counts_bytes: bool
+
+    @abstractmethod
+    def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
+        """Return the j-th chunk of the i-th row of chunks; `ChunkReader` says what may be raised."""
+
+    @abstractmethod
+    def describe(self, i: int, j: int) -> str:
+        """Name a chunk in error messages."""
+
+
+class _Visit(NamedTuple):
+    """A chunk to be read: its place, and what is wanted of it."""
+
+    i: int
+    j: int
+    span: int
+    start: int
+    stop: int
+
+
+class GridStore(PartStore):
+    """A matrix in chunks, each of which is read whole or not at all.
+
+    Parameters
+    ----------
+    grid : ChunkGrid
+    memory_limit : int
+        Bytes that decoded chunks may take.
+    """
+
+    def __init__(self, grid: ChunkGrid, memory_limit: int) -> None:
+        self.shape = int(grid.row_edges[-1]), int(grid.column_edges[-1])
+        self.dtype = grid.dtype
+        self.line_width = int(grid.column_edges[1])
+        self._grid = grid
+        self._n_across = grid.column_edges.size - 1
+        largest = int(np.diff(grid.row_edges).max()) * self.line_width * self.dtype.itemsize
+        if largest > memory_limit:
+            raise ValueError(
+                f"memory_limit must hold the largest chunk of {grid.source}, {largest:,} bytes, got "
+                f"{memory_limit:,}: allow more, or write the atoms in smaller chunks"
+            )
+        self._reader = ChunkReader(
+            self._fetch,
+            (grid.row_edges.size - 1) * self._n_across,
+            describe=self._describe,
+            memory_limit=memory_limit,
+            source=grid.source,
+            fetch_counts=grid.counts_bytes,
+        )
+
+    def _describe(self, chunk: int) -> str:
+        return self._grid.describe(*divmod(chunk, self._n_across))
+
+    def _fetch(self, chunk: int) -> NDArray[Any]:
+        i, j = divmod(chunk, self._n_across)
+        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
+        columns = slice(*self.line(j))
+        array = self._grid.fetch(i, j, rows, columns)
+        expected = rows.stop - rows.start, columns.stop - columns.start
+        if array.shape != expected or array.dtype != self.dtype:
+            raise ValueError(f"expected {expected} entries of {self.dtype}, got {array.shape} of {array.dtype}")
+        return array
+
+    def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
+        """Return the columns of the chunks that these columns are in."""
+        return [self.line(number) for number in np.unique(columns // self.line_width).tolist()]
+
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return the part of the chunks that so many rows can be in."""
+        return min(1.0, n_rows / (self._grid.row_edges.size - 1))
+
+    def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
+        """Yield the rows at these spans of columns."""
+        row_edges = self._grid.row_edges
+        edges = np.searchsorted(rows, row_edges)
+        visits, ahead = tee(self._visits(edges, spans))
+        chunks = self._reader.read_many(visit.i * self._n_across + visit.j for visit in ahead)
+        for visit, (_, chunk) in zip(visits, chunks, strict=True):
+            positions = slice(*edges[visit.i : visit.i + 2].tolist())
+            wanted = rows[positions] - row_edges[visit.i]
+            first_column = visit.j * self.line_width
+            values = chunk[:, visit.start - first_column : visit.stop - first_column]
+            yield Part(visit.span, positions, visit.start, values if wanted.size == len(chunk) else values[wanted])
+
+    def _visits(self, edges: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Visit]:
+        for i in np.flatnonzero(np.diff(edges)).tolist():
+            for span, (start, stop) in enumerate(spans):
+                for j in range(start // self.line_width, -(-stop // self.line_width)):
+                    low, high = self.line(j)
+                    yield _Visit(i, j, span, max(start, low), min(stop, high))
+
+
+def regular_edges(length: int, step: int) -> NDArray[np.int64]:
+    """Where pieces of equal length begin, and where the last, perhaps shorter, ends."""
+    return np.append(np.arange(0, length, step), length)

@@ -1,0 +1,137 @@
+"""How a race reads a store line by line."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms.parts import Part, PartStore, part_sums
+from banditmips.race.lines import QueryLines
+from banditmips.race.sampling import SamplePrefix
+
+__all__ = ["LineReader"]
+
+
+class _Seen(NamedTuple):
+    """Lines that one round has read: sums of terms, and of squares about the atoms' means, for each row and line."""
+
+    rows: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    scatters: NDArray[np.float64] | None
+
+
+class LineReader:
+    """One query's view of a store that is read in lines. It remembers their terms, so that no line is read twice.
+
+    Parameters
+    ----------
+    store : PartStore
+    query : float64, shape (d,)
+    lines : QueryLines
+    row_scale : float64, shape (n,), or None
+        Factor on all terms of an atom (for the cosine); the race applies it to sampled terms itself.
+    centers : float64, shape (n,), or None
+        Means of the atoms' entries, about which their scatter is measured; None if nobody asks for it.
+    check_finite : bool
+        Whether values have to be checked, because nobody has looked at them before.
+    """
+
+    def __init__(
+        self,
+        store: PartStore,
+        query: NDArray[np.float64],
+        lines: QueryLines,
+        objective: int,
+        row_scale: NDArray[np.float64] | None,
+        centers: NDArray[np.float64] | None,
+        check_finite: bool,
+    ) -> None:
+        self._store = store
+        self._query = query
+        self._lines = lines
+        self._objective = objective
+        self._row_scale = row_scale
+        self._centers = centers
+        self._check_finite = check_finite
+        self._seen: list[_Seen] = []
+        self._row_cost = int(lines.costs().sum())
+
+    def exact_cost(self, rows: NDArray[np.int64]) -> int:
+        """Multiplies that the rows' exact scores take."""
+        return rows.size * self._row_cost
+
+    def read(self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]) -> None:
+        """Put the sums of the rows' terms over the sample's lines from position `start` on into `out`."""
+        numbers = sample.coordinates[start:]
+        lines, place = np.unique(numbers, return_inverse=True)
+        sums = np.zeros((rows.size, lines.size))
+        scatters = None if self._centers is None else np.zeros((rows.size, lines.size))
+        ascending, row_place = np.unique(rows, return_inverse=True)
+        for part in self._store.read_parts(ascending, [self._store.line(number) for number in lines.tolist()]):
+            sums[part.rows, part.span] += self._sum(part, ascending)
+            if scatters is not None and self._centers is not None:
+                centers = self._centers[ascending[part.rows], np.newaxis]
+                scatters[part.rows, part.span] += np.square(part.values - centers).sum(axis=1)
+        self._seen.append(_Seen(ascending, lines, sums, scatters))
+        out[...] = sums[row_place][:, place]
+
+    def _sum(self, part: Part, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        if self._check_finite and not np.isfinite(part.values).all():
+            i, j = np.argwhere(~np.isfinite(part.values))[0]
+            row, column = rows[part.rows][i], part.first_column + j
+            raise ValueError(f"atoms has {part.values[i, j]} at row {row}, column {column} (argument 'atoms')")
+        return part_sums(part, None, self._query, self._objective)
+
+    def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
+        """Return what the lines seen so far show of the scatter of the rows' entries, scaled up to all."""
+        if self._centers is None:
+            return None
+        scale = np.zeros(self._lines.starts.size)
+        np.add.at(scale, sample.coordinates, sample.scale)
+        total = np.zeros(rows.size)
+        for seen in self._seen:
+            assert seen.scatters is not None
+            total += seen.scatters[np.searchsorted(seen.rows, rows)] @ scale[seen.lines]
+        return total
+
+    def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the rows' exact scores; only lines that have not been read are read."""
+        ascending, place = np.unique(rows, return_inverse=True)
+        totals = np.zeros(ascending.size)
+        fresh = np.zeros(self._lines.starts.size, dtype=np.bool_)
+        fresh[self._lines.lines] = True
+        for seen in self._seen:
+            at = np.searchsorted(seen.rows, ascending)
+            if np.array_equal(seen.rows[np.minimum(at, seen.rows.size - 1)], ascending):
+                new = fresh[seen.lines]  # with replacement, a line may have come before
+                totals += seen.sums[at][:, new].sum(axis=1)
+                fresh[seen.lines] = False
+        for part in self._store.read_parts(ascending, self._spans(np.flatnonzero(fresh))):
+            totals[part.rows] += self._sum(part, ascending)
+        if self._row_scale is not None:
+            totals *= self._row_scale[ascending]
+        if not np.isfinite(totals).all():
+            self._complain(ascending[~np.isfinite(totals)][:1])
+        return totals[place]
+
+    def _spans(self, lines: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Join neighbouring lines."""
+        if lines.size == 0:
+            return []
+        ends = np.flatnonzero(np.diff(lines) > 1)
+        first, last = lines[np.append(0, ends + 1)], lines[np.append(ends, lines.size - 1)]
+        return [
+            (self._store.line(a)[0], self._store.line(b)[1]) for a, b in zip(first.tolist(), last.tolist(), strict=True)
+        ]
+
+    def _complain(self, row: NDArray[np.int64]) -> None:
+        """Say where a row's score stops being finite."""
+        for part in self._store.read_parts(row, [(0, self._store.shape[1])]):
+            bad = np.flatnonzero(~np.isfinite(part.values[0]))
+            if bad.size:
+                where = f"row {row[0]}, column {part.first_column + bad[0]}"
+                raise ValueError(f"atoms has {part.values[0, bad[0]]} at {where} (argument 'atoms')")
+        raise ValueError(f"the score of atom {row[0]} overflows double precision (arguments 'atoms' and 'queries')")

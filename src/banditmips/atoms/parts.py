@@ -1,0 +1,183 @@
+"""Stores that are read in parts: everything a store must do, made from one way of reading.
+
+Where single entries cannot be read for less than a page or a chunk, a store says how wide that is (`line_width`), and
+whoever reads it takes whole *lines* of neighbouring coordinates.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.protocol import AtomStore
+from banditmips.race import kernels
+
+__all__ = ["Part", "PartStore", "Span", "all_parts", "part_sums", "plain_floats"]
+
+Span = tuple[int, int]
+"""Columns from the first number up to, but not including, the second."""
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+_NO_COLUMNS = np.empty(0, dtype=np.int64)
+
+
+class Part(NamedTuple):
+    """Some rows at neighbouring columns.
+
+    Attributes
+    ----------
+    span : int
+        The number of the span, among those asked for, that the columns belong to.
+    rows : slice
+        Which of the rows asked for these are.
+    first_column : int
+    values : shape (rows, columns)
+    """
+
+    span: int
+    rows: slice
+    first_column: int
+    values: NDArray[Any]
+
+    @property
+    def stop_column(self) -> int:
+        """The column after the last."""
+        return self.first_column + int(self.values.shape[1])
+
+
+class PartStore(ABC):
+    """An `AtomStore` that reads itself in parts.
+
+    Attributes
+    ----------
+    shape : (n, d)
+    dtype : dtype of the entries
+    line_width : int
+        Coordinates that come with one: 1 where single coordinates can be read.
+    line_cost : float
+        Bytes read for a line of one row, over those that it takes.
+    by_column : bool
+        Whether the entries of a coordinate lie together, rather than those of an atom.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    line_width: int
+    line_cost = 1.0
+    by_column = False
+
+    @abstractmethod
+    def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
+        """Yield the rows (ascending, each once) at these spans of columns, each entry once, in any order."""
+
+    @abstractmethod
+    def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
+        """Return the spans that are best read for the sake of these columns (ascending)."""
+
+    @abstractmethod
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return what part of everything has to be read for so many rows that lie anywhere."""
+
+    @property
+    def n_lines(self) -> int:
+        """Number of lines; the last may be shorter."""
+        return -(-self.shape[1] // self.line_width)
+
+    def line(self, number: int) -> Span:
+        """Return the columns of a line."""
+        start = number * self.line_width
+        return start, min(start + self.line_width, self.shape[1])
+
+    def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """Put the entries at ``rows x columns`` into `out`."""
+        ascending, place = np.unique(rows, return_inverse=True)
+        order = np.argsort(columns, kind="stable")
+        wanted = columns[order]
+        in_order = ascending.size == rows.size and np.array_equal(ascending, rows)
+        target = out if in_order else np.empty((ascending.size, columns.size), dtype=out.dtype)
+        if rows.size and columns.size:
+            for part in self.read_parts(ascending, self.spans_of(wanted)):
+                low, high = np.searchsorted(wanted, (part.first_column, part.stop_column)).tolist()
+                target[part.rows][:, order[low:high]] = part.values[:, wanted[low:high] - part.first_column]
+        if not in_order:
+            out[...] = target[place]
+
+    def scores(
+        self,
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64] | None,
+        query: NDArray[np.float64],
+        objective: int,
+    ) -> NDArray[np.float64]:
+        """Sum the objective's terms of each row over the given columns (None: all of them)."""
+        if columns is None:
+            wanted, spans = None, [(0, self.shape[1])]
+        else:
+            order = np.argsort(columns, kind="stable")
+            wanted, query = columns[order], query[order]
+            spans = self.spans_of(wanted)
+        ascending, place = np.unique(rows, return_inverse=True)
+        totals = np.zeros(ascending.size)
+        if rows.size:
+            for part in self.read_parts(ascending, spans):
+                totals[part.rows] += part_sums(part, wanted, query, objective)
+        return totals[place]
+
+    def read_whole(self) -> DenseStore:
+        """Read everything into an array in the order in which it is stored."""
+        array = np.empty(self.shape, dtype=self.dtype, order="F" if self.by_column else "C")
+        for part in all_parts(self, 0):
+            array[part.rows, part.first_column : part.stop_column] = part.values
+        return DenseStore(array)
+
+    def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, dense block of rows) over all rows."""
+        n, d = self.shape
+        step = max(1, max_entries // d)
+        for start in range(0, n, step):
+            block = np.empty((min(step, n - start), d), dtype=self.dtype)
+            for part in self.read_parts(np.arange(start, start + len(block)), [(0, d)]):
+                block[part.rows, part.first_column : part.stop_column] = part.values
+            yield start, block
+
+
+def part_sums(
+    part: Part, columns: NDArray[np.int64] | None, query: NDArray[np.float64], objective: int
+) -> NDArray[np.float64]:
+    """Sum the terms of each row of a part.
+
+    `columns` (ascending; None for all) are those that count, and `query` has an entry for each of them.
+    """
+    low, high = part.first_column, part.stop_column
+    chosen = _NO_COLUMNS
+    if columns is not None:
+        low, high = np.searchsorted(columns, (low, high)).tolist()
+        chosen = columns[low:high] - part.first_column
+        if chosen.size == 0:
+            return np.zeros(len(part.values))
+    values = plain_floats(part.values)
+    sums = np.empty(len(values))
+    kernels.exact_scores(values, np.arange(len(values)), chosen, query[low:high], objective, sums)
+    return sums
+
+
+def plain_floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as the compiled loops take them: single or double precision, contiguous, of one's own."""
+    if values.dtype in _FLOATS and values.dtype.isnative and values.flags.carray:
+        return values
+    return np.array(values, dtype=np.float64, order="C")
+
+
+def all_parts(store: AtomStore, max_entries: int) -> Iterator[Part]:
+    """Yield all of a store, each entry once, in the order in which it is read fastest."""
+    n, d = store.shape
+    if isinstance(store, PartStore):
+        yield from store.read_parts(np.arange(n), [(0, d)])
+        return
+    for start, block in store.blocks(max_entries):
+        yield Part(0, slice(start, start + len(block)), 0, block)

@@ -1,0 +1,69 @@
+"""Work done ahead by a few threads, in order and not too far ahead."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+__all__ = ["Prefetcher"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+class Prefetcher:
+    """A small pool of threads, made when it is first needed."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def map(self, work: Callable[[_Item], _Result], items: Iterable[_Item], look_ahead: int) -> Iterator[_Result]:
+        """Yield ``work(item)`` in the items' order, while at most `look_ahead` later ones are underway or waiting.
+
+        Examples
+        --------
+        >>> list(Prefetcher(2).map(str.upper, "abc", look_ahead=4))
+        ['A', 'B', 'C']
+        """
+        if look_ahead < 1:
+            yield from map(work, items)
+            return
+        waiting: deque[Future[_Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._submit(work, item))
+                if len(waiting) > look_ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def close(self) -> None:
+        """Let the threads go; they come back when they are needed."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+    def _submit(self, work: Callable[[_Item], _Result], item: _Item) -> Future[_Result]:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="banditmips-read")
+            # The thread counts into the meter of the query that it works for.
+            return self._pool.submit(copy_context().run, work, item)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Threads do not go to another process."""
+        return {"n_threads": self.n_threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin there without threads."""
+        self.__init__(**state)  # type: ignore[misc]

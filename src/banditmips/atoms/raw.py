@@ -1,0 +1,293 @@
+"""Atoms in a file that holds nothing but their entries: ``.npy`` in either order, contiguous HDF5 datasets.
+
+The file is read, not mapped: the pages of a map would count as this process's memory, and a file that is cut short
+would end the process instead of raising an error.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._files import CorruptFileError
+from banditmips.atoms.chunks import read_patiently
+from banditmips.atoms.metering import count_bytes
+from banditmips.atoms.parts import Part, PartStore, Span
+from banditmips.atoms.prefetching import Prefetcher
+
+__all__ = ["RawStore", "open_npy"]
+
+PAGE = 4096
+"""What a disk is read by. A part of a page costs, and counts as, a page."""
+_SEEK = 1 << 16
+"""Bytes that are read in about the time that it takes to go to another place."""
+_PIECE = 1 << 21
+"""Bytes read together, where memory allows it: enough that the time goes into reading."""
+_N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
+
+
+class _Task(NamedTuple):
+    """A box to be read.
+
+    `majors` are the rows (of a file in C order, else the columns) and `segments` the runs in each of them; `parts`
+    says what becomes of it: the number of the span, the rows asked for, the first column, and where in the box.
+    """
+
+    majors: NDArray[np.int64]
+    segments: list[Span]
+    parts: list[tuple[int, slice, int, Any]]
+
+
+class RawStore(PartStore):
+    """The entries of a matrix in a file, one after another.
+
+    Parameters
+    ----------
+    path
+    shape, dtype
+        Of the matrix.
+    offset : int
+        The byte where the entries begin.
+    fortran : bool
+        Whether the entries of a column are neighbours, rather than those of a row.
+    memory_limit : int
+        Bytes to be held at a time.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        *,
+        offset: int,
+        fortran: bool,
+        memory_limit: int,
+    ) -> None:
+        self.path = Path(path)
+        self.shape = shape
+        self.dtype = dtype
+        self._offset = offset
+        self.by_column = fortran
+        self._memory_limit = memory_limit
+        n, d = shape
+        self._length = n if fortran else d
+        self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
+        self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
+        # A line as long as a page lies in two of them, unless all rows begin where a page does.
+        self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
+        self._prefetcher = Prefetcher(_N_THREADS)
+        self._open()
+        end = offset + n * d * dtype.itemsize
+        if self._state[0] < end:
+            problem = f"{n} x {d} entries of {dtype} go to byte {end:,}, but it ends at byte {self._state[0]:,}"
+            raise CorruptFileError(self.path, "file", problem)
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._state = self._look()
+
+    def _look(self) -> tuple[int, int]:
+        status = os.fstat(self._descriptor)
+        return status.st_size, status.st_mtime_ns
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to another process: where the file is, and what it looked like."""
+        left_behind = ("_descriptor", "_close")
+        return {name: value for name, value in self.__dict__.items() if name not in left_behind}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Open the file there, if it is still the same."""
+        self.__dict__.update(state)
+        expected = self._state
+        self._open()
+        self._state = expected
+        self._check_unchanged()
+
+    def close(self) -> None:
+        """Close the file; the store cannot be used afterwards."""
+        self._prefetcher.close()
+        self._close()
+
+    def _check_unchanged(self) -> None:
+        size, changed = self._look()
+        if (size, changed) != self._state:
+            was = f"it had {self._state[0]:,} bytes" if size != self._state[0] else "as its time of change shows"
+            problem = f"it has changed since it was opened ({was}, now {size:,}): open it anew"
+            raise CorruptFileError(self.path, "file", problem)
+
+    def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
+        """Return runs of columns; what lies within a page of each other is read together."""
+        gap = PAGE // self.dtype.itemsize if not self.by_column else 1
+        return _runs(columns, gap)
+
+    def share_of_rows(self, n_rows: int) -> float:
+        """Return the part of the pages that is read for so many rows."""
+        n = self.shape[0]
+        if not self.by_column:
+            return min(1.0, n_rows / n)
+        return min(1.0, n_rows * PAGE / (n * self.dtype.itemsize)) if self._few(n_rows) else 1.0
+
+    def _few(self, n_rows: int) -> bool:
+        """Whether rows of a file in Fortran order are read one by one, rather than with all between them."""
+        return n_rows * _SEEK < self._length * self.dtype.itemsize
+
+    def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
+        """Yield the rows at these spans of columns."""
+        tasks = self._fortran_tasks(rows, spans) if self.by_column else self._c_tasks(rows, spans)
+        for task, box in self._prefetcher.map(self._run, tasks, _LOOK_AHEAD):
+            for span, positions, first_column, place in task.parts:
+                values = box[place]
+                yield Part(span, positions, first_column, values.T if self.by_column else values)
+
+    def _c_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
+        # In the order in which they lie in the file.
+        order = sorted(range(len(spans)), key=lambda number: spans[number])
+        batches = _batches([(number, *spans[number]) for number in order], self._piece)
+        step = max(1, self._piece // max(sum(stop - start for start, stop in spans), 1))
+        for first in range(0, rows.size, step):
+            some = slice(first, min(first + step, rows.size))
+            for batch in batches:
+                parts, at = [], 0
+                for number, start, stop in batch:
+                    parts.append((number, some, start, np.s_[:, at : at + stop - start]))
+                    at += stop - start
+                yield _Task(rows[some], [(start, stop) for _, start, stop in batch], parts)
+
+    def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
+        runs = _runs(rows, PAGE // self.dtype.itemsize) if self._few(rows.size) else [(int(rows[0]), int(rows[-1]) + 1)]
+        batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
+        step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
+        for number, (start, stop) in enumerate(spans):
+            for first in range(start, stop, step):
+                columns = np.arange(first, min(first + step, stop))
+                for batch in batches:
+                    segments = [(low, high) for _, low, high in batch]
+                    low, high = np.searchsorted(rows, (segments[0][0], segments[-1][1])).tolist()
+                    if low < high:
+                        place = np.s_[:, _places(rows[low:high], segments)]
+                        yield _Task(columns, segments, [(number, slice(low, high), first, place)])
+
+    def _run(self, task: _Task) -> tuple[_Task, NDArray[Any]]:
+        def where() -> str:
+            what = "columns" if self.by_column else "rows"
+            return f"{what} {task.majors[0]} to {task.majors[-1]}"
+
+        box = read_patiently(lambda: self._read_box(task), _ATTEMPTS, str(self.path), where)
+        self._check_unchanged()
+        return task, box
+
+    def _read_box(self, task: _Task) -> NDArray[Any]:
+        itemsize = self.dtype.itemsize
+        width = sum(stop - start for start, stop in task.segments)
+        box = np.empty((task.majors.size, width), dtype=self.dtype)
+        flat = box.reshape(-1).view(np.uint8).data
+        begins = self._offset + task.majors * (self._length * itemsize)
+        if width == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size:
+            self._read(int(begins[0]), flat)
+            count_bytes(_pages(begins[:1], begins[:1] + len(flat)))
+            return box
+        at = 0
+        for begin in begins.tolist():
+            for start, stop in task.segments:
+                size = (stop - start) * itemsize
+                self._read(begin + start * itemsize, flat[at : at + size])
+                at += size
+        segments = np.array(task.segments) * itemsize
+        first, last = (begins[:, np.newaxis] + segments[:, side] for side in (0, 1))
+        count_bytes(_pages(first.ravel(), last.ravel()))
+        return box
+
+    def _read(self, offset: int, room: memoryview) -> None:
+        """Fill the room with what is in the file from this byte on."""
+        while room:
+            count = _read_at(self._descriptor, room, offset)
+            if count == 0:
+                self._check_unchanged()
+                raise CorruptFileError(self.path, "file", f"it ends at byte {offset:,}, in the middle of the entries")
+            offset += count
+            room = room[count:]
+
+
+if hasattr(os, "preadv"):
+
+    def _read_at(descriptor: int, room: memoryview, offset: int) -> int:
+        return os.preadv(descriptor, [room], offset)
+
+else:  # Windows has no reading without a place to read from, which threads would take from each other
+    _place_lock = threading.Lock()
+
+    def _read_at(descriptor: int, room: memoryview, offset: int) -> int:
+        with _place_lock:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            data = os.read(descriptor, len(room))
+        room[: len(data)] = data
+        return len(data)
+
+
+def _runs(numbers: NDArray[np.int64], gap: int) -> list[Span]:
+    """Join ascending numbers to runs; those at most `gap` apart go together."""
+    ends = np.flatnonzero(np.diff(numbers) > gap)
+    starts = numbers[np.concatenate(([0], ends + 1))]
+    stops = numbers[np.concatenate((ends, [numbers.size - 1]))] + 1
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _batches(runs: Sequence[tuple[int, int, int]], most: int) -> list[list[tuple[int, int, int]]]:
+    """Put (number, start, stop) together to batches of at most `most` entries; longer ones are cut."""
+    batches: list[list[tuple[int, int, int]]] = []
+    room = 0
+    for number, start, stop in runs:
+        for first in range(start, stop, most):
+            last = min(first + most, stop)
+            if last - first > room:
+                batches.append([])
+                room = most
+            batches[-1].append((number, first, last))
+            room -= last - first
+    return batches
+
+
+def _places(numbers: NDArray[np.int64], segments: Sequence[Span]) -> Any:
+    """Where ascending numbers are among the entries of the segments, one after another."""
+    starts = np.array([start for start, _ in segments])
+    before = np.cumsum([0, *(stop - start for start, stop in segments[:-1])])
+    which = np.searchsorted(starts, numbers, side="right") - 1
+    places = before[which] + numbers - starts[which]
+    if places[-1] - places[0] + 1 == places.size:
+        return slice(int(places[0]), int(places[-1]) + 1)  # a view, where an index would copy
+    return places
+
+
+def _pages(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
+    """Bytes of the pages that ascending ranges of bytes lie in; a page that two ranges share is read once."""
+    first, last = begins // PAGE, (ends - 1) // PAGE
+    shared = np.count_nonzero(first[1:] == last[:-1])
+    return PAGE * (int((last - first + 1).sum()) - int(shared))
+
+
+def open_npy(path: str | os.PathLike[str], memory_limit: int) -> RawStore:
+    """Open a ``.npy`` file; nothing but its header is read."""
+    with open(path, "rb") as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            if version == (1, 0):
+                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+            else:
+                shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
+        offset = file.tell()
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{path}: expected real numbers, got dtype {dtype}")
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"{path}: expected a matrix that is not empty (one atom in each row), got shape {shape}")
+    return RawStore(path, (shape[0], shape[1]), dtype, offset=offset, fortran=fortran, memory_limit=memory_limit)

@@ -1,0 +1,110 @@
+"""Atoms in Zarr arrays, on disk or behind any URL that fsspec knows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import WrapperStore
+
+from banditmips._files import CorruptFileError
+from banditmips.atoms.chunks import read_patiently
+from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
+from banditmips.atoms.metering import count_bytes
+
+__all__ = ["open_zarr", "zarr_store"]
+
+_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+_ATTEMPTS = 3
+
+
+class _CountingStore(WrapperStore[Any]):
+    """A Zarr store that counts what is read."""
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Read a value."""
+        value = await super().get(key, prototype, byte_range)
+        count_bytes(0 if value is None else len(value))
+        return value
+
+
+class _WatchedStore(_CountingStore):
+    """A Zarr store that does not pass over chunks that are not there, which Zarr takes for the fill value."""
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """Read a value."""
+        value = await super().get(key, prototype, byte_range)
+        if value is None and key.rsplit("/", 1)[-1] not in _METADATA:
+            raise FileNotFoundError(key)
+        return value
+
+
+class ZarrGrid(ChunkGrid):
+    """The chunks of a Zarr array (those within the shards, where it has shards)."""
+
+    counts_bytes = True
+
+    def __init__(self, array: Any, source: str, missing_chunks: str) -> None:
+        self.source = source
+        self.dtype = array.dtype
+        watched = (_WatchedStore if missing_chunks == "error" else _CountingStore)(array.store)
+        self._array: Any = zarr.open_array(watched, path=array.path, mode="r")
+        (n, d), (down, across) = array.shape, array.chunks
+        self.row_edges, self.column_edges = regular_edges(n, down), regular_edges(d, across)
+
+    def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
+        """Read and decode one chunk."""
+        try:
+            return np.asarray(self._array[rows, columns])
+        except FileNotFoundError as error:
+            problem = (
+                "the chunk is missing (Zarr leaves out chunks of nothing but the fill value: if that is why, "
+                "open the atoms with open_atoms(..., missing_chunks='fill_value'))"
+            )
+            raise CorruptFileError(self.source, self.describe(i, j), problem) from error
+
+    def describe(self, i: int, j: int) -> str:
+        """Name a chunk by its key."""
+        key = self._array.metadata.encode_chunk_key((i, j))
+        if self._array.shards is not None:
+            return f"chunk ({i}, {j}) of the shards"
+        return f"chunk {self._array.path}/{key}".replace("chunk /", "chunk ")
+
+
+def zarr_store(array: Any, memory_limit: int, source: str | None = None, missing_chunks: str = "error") -> GridStore:
+    """Make a store of an open Zarr array."""
+    source = str(array.store_path) if source is None else source
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{source}: expected a matrix that is not empty (one atom in each row), got shape {array.shape}"
+        )
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{source}: expected real numbers, got dtype {array.dtype}")
+    return GridStore(ZarrGrid(array, source, missing_chunks), memory_limit)
+
+
+def open_zarr(path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str) -> GridStore:
+    """Open an array, or the array of this name in a group; nothing but metadata is read."""
+    source = os.fspath(path)
+    node = read_patiently(lambda: _open_node(source), _ATTEMPTS, source, lambda: "metadata")
+    if isinstance(node, zarr.Group):
+        held = {name: array for name, array in node.members(max_depth=None) if isinstance(array, zarr.Array)}
+        if dataset not in held:
+            asked = "name one of its arrays" if dataset is None else f"has no array {dataset!r}"
+            raise ValueError(f"{source}: {asked}; it holds {', '.join(sorted(held)) or 'nothing'}")
+        node = held[dataset]
+    elif dataset is not None:
+        raise ValueError(f"{source}: is a single array, so there is no {dataset!r} to choose")
+    return zarr_store(node, memory_limit, source, missing_chunks)
+
+
+def _open_node(source: str) -> Any:
+    try:
+        return zarr.open(source, mode="r")
+    except FileNotFoundError as error:
+        raise CorruptFileError(source, "metadata", "there is no Zarr array or group here") from error

@@ -1,0 +1,40 @@
+"""What several suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from banditmips.atoms.parts import Part, PartStore, Span
+
+
+class LinedArray(PartStore):
+    """An array that is read in lines, and knows how many entries were read."""
+
+    def __init__(self, array: NDArray[Any], line_width: int) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.line_width = line_width
+        self.n_read = 0
+
+    def share_of_rows(self, n_rows: int) -> float:
+        return n_rows / self.shape[0]
+
+    def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
+        return [self.line(number) for number in np.unique(columns // self.line_width).tolist()]
+
+    def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
+        for span, (start, stop) in enumerate(spans):
+            self.n_read += rows.size * (stop - start)
+            yield Part(span, slice(0, rows.size), start, self.array[rows, start:stop])
+
+
+@pytest.fixture(scope="session")
+def lined_array() -> type[LinedArray]:
+    """A store in memory that is read in lines: ``lined_array(array, line_width)``."""
+    return LinedArray
