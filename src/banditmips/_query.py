@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "lane_for"]
+__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "check_seed", "lane_for"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,13 @@ def check_range(atom_set: AtomSet, options: Options) -> None:
     facts, given = atom_set.facts, options.value_range
     if facts is not None and given is not None and not given[0] <= facts.low <= facts.high <= given[1]:
         raise ValueError(f"value_range is {given}, but the atoms' entries lie between {facts.low} and {facts.high}")
+
+
+def check_seed(store: AtomStore, options: Options) -> None:
+    """Refuse a seed whose coordinates are not the ones that were packed."""
+    seed = getattr(store, "seed", None)
+    if seed is not None and seed != options.seed:
+        raise ValueError(f"seed must be {seed}, with which these atoms were packed, got {options.seed}")
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -119,7 +126,7 @@ class Query:
         is_product = options.objective in ("inner_product", "cosine")
         self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
         self._row_scale = self._make_row_scale()
-        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale)
+        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale, k)
         self._exact_reader: Reader = self._situation.reader()
 
     def _make_row_scale(self) -> NDArray[np.float64] | None:
@@ -186,7 +193,7 @@ class Query:
             return "delta is 0"
         if self._candidates.size <= self._k and self._options.rescore:
             return "no more than k are there"
-        return self._situation.why_exactly(self._k)
+        return self._situation.why_exactly()
 
     def explain(self) -> str:
         """Say in words how the query would be answered."""

@@ -98,7 +98,8 @@ def build_cache(store: AtomStore, seed: int, size: int) -> WarmCache:
     n, d = store.shape
     order = kernels.permuted_coordinates(seed, d, 0, size)
     prefix = np.empty((n, size), dtype=_native(store.dtype))
-    step = max(1, (1 << 20) // size)
+    # Where the entries of a coordinate lie together, they are read together.
+    step = n if getattr(store, "by_column", False) else max(1, (1 << 20) // size)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])

@@ -46,7 +46,7 @@ def pack(
             seed=seed,
             n_coordinates=coordinates,
             memory_limit=parse_bytes(memory),
-            key=key,
+            dataset=key,
             overwrite=overwrite,
             progress=shown,
         )

@@ -55,7 +55,7 @@ def pack(
     seed: int = 0,
     n_coordinates: int | None = None,
     memory_limit: int = DEFAULT_MEMORY,
-    key: str | None = None,
+    dataset: str | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> PackReport:
@@ -69,7 +69,8 @@ def pack(
     Parameters
     ----------
     source : path, array or AtomStore
-        The atoms, one in each row. Their dtype is kept. What is packed from memory cannot be gone on with.
+        The atoms, one in each row: a file that `banditmips.open_atoms` knows, or whatever `banditmips.search` takes but
+        a sparse matrix. Their dtype is kept. What does not come from a file cannot be gone on with.
     dest : path
         The group to write, by custom named ``*.zarr``. What is there already is an error, unless it is an unfinished
         packing of the same source.
@@ -80,8 +81,8 @@ def pack(
         search that needs more computes exact scores of the atoms left.
     memory_limit : int
         Bytes that packing may hold.
-    key : str, optional
-        Which array of the source, where it holds several.
+    dataset : str, optional
+        Which array of the source, where it holds several, as in `banditmips.open_atoms`.
     overwrite : bool
         Replace a Zarr group or array that is there already.
     progress : bool
@@ -120,18 +121,18 @@ def pack(
         n_coordinates = check_positive("n_coordinates", n_coordinates)
     check_flag("overwrite", overwrite)
     check_flag("progress", progress)
-    require("zarr", extra="stores", purpose="packing atoms")
+    require("zarr", extra="zarr", purpose="packing atoms")
     from banditmips.packing.destination import open_writer
     from banditmips.packing.source import open_source
 
     path = os.fspath(dest)
-    opened = open_source(source, key)
+    opened = open_source(source, dataset, memory_limit // 4)
     layout = _plan(opened, seed, n_coordinates, memory_limit)
     fingerprint = opened.fingerprint()
     writer = open_writer(path, opened, fingerprint, layout, memory_limit, overwrite)
     layout, n_resumed = writer.layout, writer.n_finished
     with _progress_bar(layout, n_resumed * layout.atoms_per_block, progress) as advance:
-        for n_rows in writer.blocks(opened.store):
+        for n_rows in writer.blocks(opened.store, memory_limit):
             advance(n_rows)
     if opened.fingerprint() != fingerprint:
         raise ValueError(f"source {opened.name} changed while it was packed, so {path} is of no use: pack it again")

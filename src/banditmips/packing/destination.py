@@ -70,7 +70,9 @@ def _same_packing(
     if journal.get("version") != FORMAT_VERSION:
         raise ValueError(f"{dest} was begun in format version {journal.get('version')}, not {FORMAT_VERSION}: {hint}")
     if about["fingerprint"] is None:
-        raise ValueError(f"{dest} is an unfinished packing, and one of atoms in memory cannot be gone on with: {hint}")
+        raise ValueError(
+            f"{dest} is an unfinished packing, and one that is not of a file cannot be gone on with: {hint}"
+        )
     layout = PackLayout.from_attributes(journal)
     for name, what in (("n", "atoms"), ("d", "coordinates"), ("dtype", "entries")):
         if getattr(layout, name) != getattr(wanted, name):

@@ -16,7 +16,7 @@ cache. Atoms come in blocks: a block's chunks are written, then the block is ent
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -84,26 +84,35 @@ class PackLayout:
 
     @property
     def packing_memory(self) -> int:
-        """Bytes that packing holds at its peak."""
+        """Bytes that packing needs at least."""
         gathered = self.n_coordinates * self.atoms_per_block
-        # Rows as they are read and as they are put together; a shard as it is cut, encoded and joined.
-        rows = 2 * self.rows_shard[0] * self.d
+        # Rows as they are read; a shard as it is cut, encoded and joined.
+        rows = self.rows_shard[0] * self.d
         shards = 4 * max(math.prod(self.rows_shard), math.prod(self.coordinates_shard))
         # Sums over columns in double and single precision, and rows that are converted for them.
         sums = 12 * self.d + 8 * max(self.d, CONVERTED_ENTRIES)
-        return (gathered + rows + shards) * self.itemsize + sums
+        # A quarter is for whatever reads the source.
+        return ((gathered + rows + shards) * self.itemsize + sums) * 4 // 3
+
+    def rows_per_read(self, memory_limit: int) -> int:
+        """Rows to read together: a quarter of the memory, because sources may be stored by column or in tall chunks."""
+        n_shards = memory_limit // 4 // (self.rows_shard[0] * self.d * self.itemsize)
+        return min(max(1, n_shards) * self.rows_shard[0], self.atoms_per_block)
 
     def to_attributes(self) -> dict[str, Any]:
         """What the group's attributes say of the layout."""
-        return asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> PackLayout:
         """Read the layout back; a KeyError or TypeError says that the attributes are not as we write them."""
         values: dict[str, Any] = {}
-        for name in cls.__dataclass_fields__:
-            value = attributes[name]
-            values[name] = tuple(value) if isinstance(value, list) else value
+        for field in fields(cls):
+            value = attributes[field.name]
+            numbers = value if isinstance(value, list) else [value]
+            if field.name != "dtype" and not all(type(number) is int for number in numbers):
+                raise TypeError(f"{field.name} is {value!r}")
+            values[field.name] = tuple(value) if isinstance(value, list) else value
         return cls(**values)
 
 
@@ -113,12 +122,12 @@ def plan_layout(
     """Choose the sizes, so that packing stays within the memory limit (bytes)."""
     itemsize = dtype.itemsize
     n_coordinates = min(d, DEFAULT_COORDINATES if n_coordinates is None else n_coordinates)
-    shard_bytes = min(_SHARD_BYTES, memory_limit // 16)
+    shard_bytes = min(_SHARD_BYTES, memory_limit // 32)
     rows_chunk, rows_shard = _cut_rows(n, d, itemsize, shard_bytes)
-    # The values gathered for a block take a quarter of the memory at most; a run that is killed loses a block of twice
+    # The values gathered for a block take an eighth of the memory at most; a run that is killed loses a block of twice
     # the memory at most; and even the fewest coordinates of a block make a chunk of about two megabytes.
     most = min(
-        memory_limit // 4 // (n_coordinates * itemsize),
+        memory_limit // 8 // (n_coordinates * itemsize),
         2 * memory_limit // (d * itemsize),
         2 * _CHUNK_BYTES // (_FEWEST_COORDINATES * itemsize),
     )

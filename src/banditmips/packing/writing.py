@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 from zarr.core.sync import sync
 
+from banditmips.atoms import AtomStore, DenseStore, PartStore
 from banditmips.atoms.facts import FactsCollector
-from banditmips.atoms.protocol import AtomStore
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout
 from banditmips.race.kernels import permuted_coordinates
 
@@ -87,33 +87,35 @@ class PackWriter:
                 if not place[-1].isdecimal() or int(place[axis]) >= first:
                     await store.delete(key)
 
-    def blocks(self, store: AtomStore) -> Iterator[int]:
+    def blocks(self, store: AtomStore, memory_limit: int) -> Iterator[int]:
         """Write the blocks that are missing, and yield after each part how many rows it had."""
         layout = self.layout
+        step, height = layout.rows_per_read(memory_limit), layout.rows_shard[0]
         gathered = np.empty((layout.n_coordinates, layout.atoms_per_block), dtype=layout.dtype)
-        start = self.n_finished * layout.atoms_per_block
-        for first, rows in _row_parts(store, start, layout.rows_shard[0]):
-            values = rows.astype(layout.dtype, copy=False)
-            self._facts.add(first, values)
-            place = first % layout.atoms_per_block
-            gathered[:, place : place + len(values)] = values[:, self._order].T
+        while self.n_finished < layout.n_blocks:
+            start = self.n_finished * layout.atoms_per_block
+            stop = min(start + layout.atoms_per_block, layout.n)
+            for first in range(start, stop, step):
+                rows = _read_rows(store, first, min(first + step, stop))
+                for begin in range(0, len(rows), height):
+                    part = rows[begin : begin + height].astype(layout.dtype, copy=False)
+                    self._facts.add(first + begin, part)
+                    place = first + begin - start
+                    gathered[:, place : place + len(part)] = part[:, self._order].T
+                    with self._writing():
+                        self._write_rows(first + begin, part)
+                    yield len(part)
             with self._writing():
-                self._write_rows(first, values)
-                stop = first + len(values)
-                if stop % layout.atoms_per_block == 0 or stop == layout.n:
-                    self._finish_block(gathered)
-            yield len(values)
+                self._finish_block(start, stop, gathered)
 
     def _write_rows(self, first: int, values: NDArray[Any]) -> None:
         array, width = self._arrays["rows"], self.layout.rows_shard[1]
         for begin in range(0, self.layout.d, width):
             array[first : first + len(values), begin : begin + width] = values[:, begin : begin + width]
 
-    def _finish_block(self, gathered: NDArray[Any]) -> None:
+    def _finish_block(self, start: int, stop: int, gathered: NDArray[Any]) -> None:
         """Write what there is of the block beside its rows, then enter it in the journal."""
         layout, arrays, facts = self.layout, self._arrays, self._facts
-        start = self.n_finished * layout.atoms_per_block
-        stop = min(start + layout.atoms_per_block, layout.n)
         height = layout.coordinates_shard[0]
         for begin in range(0, layout.n_coordinates, height):
             part = gathered[begin : begin + height, : stop - start]
@@ -188,26 +190,15 @@ class PackWriter:
             raise OSError(error.errno, f"{cause}; {kept}: pack again to go on from there", self._dest) from error
 
 
-def _row_parts(store: AtomStore, start: int, step: int) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield (first row, rows) from row `start` on, `step` rows at a time, whatever blocks the store likes to read."""
-    n, d = store.shape
-    part: NDArray[Any] | None = None
-    first, filled = start, 0
-    for row, block in store.blocks(step * d):
-        rows = block[max(start - row, 0) :]
-        while len(rows):
-            wanted = min(step, n - first)
-            if filled == 0 and len(rows) >= wanted:
-                yield first, rows[:wanted]
-                taken = wanted
-                first += wanted
-            else:
-                if part is None:
-                    part = np.empty((step, d), dtype=store.dtype)
-                taken = min(wanted - filled, len(rows))
-                part[filled : filled + taken] = rows[:taken]
-                filled += taken
-                if filled == wanted:
-                    yield first, part[:wanted]
-                    first, filled = first + wanted, 0
-            rows = rows[taken:]
+def _read_rows(store: AtomStore, start: int, stop: int) -> NDArray[Any]:
+    """Read some rows whole."""
+    if isinstance(store, DenseStore):
+        return store.array[start:stop]
+    rows, d = np.arange(start, stop), store.shape[1]
+    block = np.empty((rows.size, d), dtype=store.dtype)
+    if isinstance(store, PartStore):
+        for part in store.read_parts(rows, [(0, d)]):
+            block[part.rows, part.first_column : part.stop_column] = part.values
+    else:
+        store.gather(rows, np.arange(d), block)
+    return block
