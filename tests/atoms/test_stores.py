@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
+import zarr
 
+import banditmips as bm
 from banditmips.atoms import DenseStore, JoinedStore, SparseStore, StoreReader
 from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.sparse import SparseReader
 from banditmips.race import kernels
 from banditmips.race.sampling import BottomKSampler
 
@@ -33,6 +39,7 @@ STORES = {
     "sparse int8": lambda: SparseStore(scipy.sparse.csr_array(ATOMS.astype(np.int8))),
     "sparse, unsorted": lambda: SparseStore(unsorted(ATOMS)),
     "sparse, in parts": lambda: SparseStore(in_parts(ATOMS)),
+    "sparse, both ways": lambda: both_ways(ATOMS),
     "joined": lambda: JoinedStore(
         [
             DenseStore(ATOMS[:4].astype(np.float32)),
@@ -40,6 +47,57 @@ STORES = {
             DenseStore(np.asfortranarray(ATOMS[5:])),
         ]
     ),
+}
+
+
+def both_ways(atoms):
+    """Return a store that keeps rows and columns."""
+    store = SparseStore(scipy.sparse.csr_array(atoms))
+    store.keep_both()
+    return store
+
+
+def save_npy(path, **options):
+    np.save(path, np.array(ATOMS, **options))
+
+
+def save_hdf5(path, **options):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("atoms", data=ATOMS, **options)
+
+
+def save_zarr(path, **options):
+    zarr.create_array(path, data=ATOMS, **options)
+
+
+def save_parquet(path, columns):
+    pq.write_table(pa.table(columns), path, row_group_size=4)
+
+
+def save_arrow(path, columns):
+    table = pa.table(columns)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=4)
+
+
+FIXED = {"v": pa.FixedSizeListArray.from_arrays(pa.array(ATOMS.ravel()), D)}
+FILES = {
+    "C order.npy": save_npy,
+    "Fortran order.npy": lambda path: save_npy(path, order="F"),
+    "big-endian int8.npy": lambda path: save_npy(path, dtype=">i2"),
+    "float16 Fortran.npy": lambda path: save_npy(path, dtype="f2", order="F"),
+    "contiguous.h5": save_hdf5,
+    "chunked.h5": lambda path: save_hdf5(path, chunks=(4, 7), compression="gzip", fletcher32=True),
+    "whole rows.h5": lambda path: save_hdf5(path, chunks=(1, D)),
+    "chunks.zarr": lambda path: save_zarr(path, chunks=(4, 7)),
+    "columns.zarr": lambda path: save_zarr(path, chunks=(N, 1)),
+    "shards.zarr": lambda path: save_zarr(path, chunks=(2, 7), shards=(6, 14)),
+    "version 2.zarr": lambda path: save_zarr(path, chunks=(4, 7), zarr_format=2),
+    "fixed lists.parquet": lambda path: save_parquet(path, FIXED),
+    "lists.parquet": lambda path: save_parquet(path, {"v": ATOMS.tolist()}),
+    "numbers.parquet": lambda path: save_parquet(path, {f"x{j}": ATOMS[:, j] for j in range(D)}),
+    "fixed lists.arrow": lambda path: save_arrow(path, FIXED),
+    "numbers.feather": lambda path: save_arrow(path, {f"x{j}": ATOMS[:, j] for j in range(D)}),
 }
 
 
@@ -69,9 +127,26 @@ ROWS = [np.arange(N), np.array([14]), np.array([9, 2, 4, 5, 3]), np.array([], dt
 COLUMNS = [np.arange(D), np.array([40]), np.array([7, 39, 0, 12]), np.array([5, 5, 6])]
 
 
-@pytest.fixture(params=STORES)
-def store(request):
-    return STORES[request.param]()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of every kind, with the same atoms in each."""
+    folder = tmp_path_factory.mktemp("stores")
+    for name, save in FILES.items():
+        save(folder / name)
+    return folder
+
+
+@pytest.fixture(params=[*STORES, *FILES])
+def store(request, folder):
+    if request.param in STORES:
+        return STORES[request.param]()
+    # Too little memory to read it all at once.
+    return bm.open_atoms(folder / request.param, memory_limit=ATOMS.nbytes // 3, missing_chunks=missing(request.param))
+
+
+def missing(name):
+    """Zarr leaves out chunks of nothing but zeros, and these atoms have such chunks."""
+    return "fill_value" if name.endswith(".zarr") else "error"
 
 
 def test_the_shape(store):
@@ -132,11 +207,23 @@ def reader(store, query=QUERY, support=None, row_scale=None, check_finite=False)
     return StoreReader(store, query, support, kernels.PRODUCT, row_scale, check_finite)
 
 
+def test_a_reader_counts_what_the_support_costs():
+    support = np.flatnonzero(np.arange(D) % 4 == 1)
+    query = np.where(np.arange(D) % 4 == 1, QUERY, 0.0)
+    rows = np.array([3, 11])
+    dense = reader(DenseStore(ATOMS), query=query, support=support)
+    assert dense.exact_cost(rows) == 2 * support.size
+    for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
+        sparse = SparseReader(SparseStore(form(ATOMS)), query, support, kernels.PRODUCT, None, False)
+        assert sparse.exact_cost(rows) == np.count_nonzero(ATOMS[rows] * query)
+        whole = SparseReader(SparseStore(form(ATOMS)), QUERY, None, kernels.PRODUCT, None, False)
+        assert whole.exact_cost(rows) == np.count_nonzero(ATOMS[rows])
+
+
 def test_a_reader_visits_the_support_alone(store):
     support = np.flatnonzero(np.arange(D) % 4 == 1)
     query = np.where(np.arange(D) % 4 == 1, QUERY, 0.0)
     view = reader(store, query=query, support=support)
-    assert isinstance(view, StoreReader)
     np.testing.assert_allclose(view.exact(np.arange(N)), ATOMS @ query, atol=1e-12)
 
 

@@ -130,7 +130,7 @@ class _BatchGrid(ChunkGrid):
 
     def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
         """Read and decode the rows of one group."""
-        # A copy, since Arrow's memory may be a map of the file, and is never to be changed.
+        # A copy, since Arrow's memory is never to be changed, and holds on to all columns together.
         return np.array(self._rows.matrix(self.read_batch(self._numbers[i]), rows.start), dtype=self.dtype)
 
     def read_batch(self, number: int) -> Any:
@@ -166,7 +166,8 @@ class _IpcGrid(_BatchGrid):
     counts_bytes = False
 
     def __init__(self, path: str, column: str | None) -> None:
-        with pyarrow.memory_map(path) as file:
+        # Not mapped: the pages of a map would count as this process's memory.
+        with pyarrow.OSFile(path) as file:
             # Without any field, a batch is nothing but its length.
             reader = pyarrow.ipc.open_file(file, options=pyarrow.ipc.IpcReadOptions(included_fields=[]))
             lengths = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
@@ -176,12 +177,10 @@ class _IpcGrid(_BatchGrid):
         rows = _Rows(pyarrow.schema([schema.field(name) for name in self._names]), path)
         super().__init__(path, "record batch", rows, lengths)
 
-    def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
-        """Copy the rows of one batch; the map of the file is let go with the batch."""
-        with pyarrow.memory_map(self.source) as file:
-            reader = pyarrow.ipc.open_file(file, options=pyarrow.ipc.IpcReadOptions(included_fields=self._fields))
-            batch = reader.get_batch(self._numbers[i])
-            return np.array(self._rows.matrix(batch, rows.start), dtype=self.dtype)
+    def read_batch(self, number: int) -> Any:
+        options = pyarrow.ipc.IpcReadOptions(included_fields=self._fields)
+        with pyarrow.OSFile(self.source) as file:
+            return pyarrow.ipc.open_file(file, options=options).get_batch(number)
 
 
 def open_parquet(path: str | os.PathLike[str], column: str | None, memory_limit: int) -> GridStore:

@@ -24,7 +24,7 @@ _SLAB = 1 << 20
 class _Hdf5Grid(ChunkGrid):
     """The chunks of a dataset."""
 
-    def __init__(self, dataset: Any, missing_chunks: str) -> None:
+    def __init__(self, dataset: Any, missing_chunks: str, memory_limit: int) -> None:
         self.source = f"{dataset.file.filename}: dataset {dataset.name!r}"
         self.dtype = dataset.dtype
         self._dataset = dataset
@@ -34,7 +34,9 @@ class _Hdf5Grid(ChunkGrid):
         if self.counts_bytes:
             down, across = dataset.chunks
         else:
-            down, across = max(1, _SLAB // (d * self.dtype.itemsize)), d
+            entries = max(min(_SLAB, memory_limit // 8) // self.dtype.itemsize, 1)
+            across = min(d, entries)
+            down = min(n, max(entries // d, 1))
         self.row_edges, self.column_edges = regular_edges(n, down), regular_edges(d, across)
 
     def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
@@ -73,7 +75,7 @@ def hdf5_store(dataset: Any, memory_limit: int, missing_chunks: str = "error") -
         raise ValueError(f"{where}: expected real numbers, got dtype {dataset.dtype}")
     offset = _plain_offset(dataset)
     if offset is None:
-        return GridStore(_Hdf5Grid(dataset, missing_chunks), memory_limit)
+        return GridStore(_Hdf5Grid(dataset, missing_chunks, memory_limit), memory_limit)
     path = dataset.file.filename
     return RawStore(path, dataset.shape, dataset.dtype, offset=offset, fortran=False, memory_limit=memory_limit)
 

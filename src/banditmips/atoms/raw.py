@@ -162,8 +162,17 @@ class RawStore(PartStore):
                     at += stop - start
                 yield _Task(rows[some], [(start, stop) for _, start, stop in batch], parts)
 
+    def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
+        """Which runs of rows to read in each column of a file in Fortran order."""
+        if self._few(rows.size):
+            return _runs(rows, PAGE // self.dtype.itemsize)
+        first, stop = int(rows[0]), int(rows[-1]) + 1
+        # What lies between the runs of neighbouring columns is read too, where going past it takes as long.
+        near = (self._length - (stop - first)) * self.dtype.itemsize < _SEEK
+        return [(0, self._length)] if near else [(first, stop)]
+
     def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
-        runs = _runs(rows, PAGE // self.dtype.itemsize) if self._few(rows.size) else [(int(rows[0]), int(rows[-1]) + 1)]
+        runs = self._row_runs(rows)
         batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
         for number, (start, stop) in enumerate(spans):
