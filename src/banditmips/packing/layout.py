@@ -90,7 +90,8 @@ class PackLayout:
         rows = self.rows_shard[0] * self.d
         shards = 4 * max(math.prod(self.rows_shard), math.prod(self.coordinates_shard))
         # Sums over columns in double and single precision, and rows that are converted for them.
-        sums = 12 * self.d + 8 * max(self.d, CONVERTED_ENTRIES)
+        converted = 0 if self.dtype in ("float32", "float64") else max(self.d, CONVERTED_ENTRIES)
+        sums = 12 * self.d + 8 * converted
         # A quarter is for whatever reads the source.
         return ((gathered + rows + shards) * self.itemsize + sums) * 4 // 3
 

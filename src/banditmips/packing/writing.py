@@ -92,11 +92,12 @@ class PackWriter:
         layout = self.layout
         step, height = layout.rows_per_read(memory_limit), layout.rows_shard[0]
         gathered = np.empty((layout.n_coordinates, layout.atoms_per_block), dtype=layout.dtype)
+        read = _RowReader(store, step)
         while self.n_finished < layout.n_blocks:
             start = self.n_finished * layout.atoms_per_block
             stop = min(start + layout.atoms_per_block, layout.n)
             for first in range(start, stop, step):
-                rows = _read_rows(store, first, min(first + step, stop))
+                rows = read.rows(first, min(first + step, stop))
                 for begin in range(0, len(rows), height):
                     part = rows[begin : begin + height].astype(layout.dtype, copy=False)
                     self._facts.add(first + begin, part)
@@ -190,15 +191,23 @@ class PackWriter:
             raise OSError(error.errno, f"{cause}; {kept}: pack again to go on from there", self._dest) from error
 
 
-def _read_rows(store: AtomStore, start: int, stop: int) -> NDArray[Any]:
-    """Read some rows whole."""
-    if isinstance(store, DenseStore):
-        return store.array[start:stop]
-    rows, d = np.arange(start, stop), store.shape[1]
-    block = np.empty((rows.size, d), dtype=store.dtype)
-    if isinstance(store, PartStore):
-        for part in store.read_parts(rows, [(0, d)]):
-            block[part.rows, part.first_column : part.stop_column] = part.values
-    else:
-        store.gather(rows, np.arange(d), block)
-    return block
+class _RowReader:
+    """Reads whole rows, always into the same memory."""
+
+    def __init__(self, store: AtomStore, most: int) -> None:
+        self._store = store
+        shape = (0, 0) if isinstance(store, DenseStore) else (min(most, store.shape[0]), store.shape[1])
+        self._buffer = np.empty(shape, dtype=store.dtype)
+
+    def rows(self, start: int, stop: int) -> NDArray[Any]:
+        """Read rows start, ..., stop-1."""
+        store, d = self._store, self._store.shape[1]
+        if isinstance(store, DenseStore):
+            return store.array[start:stop]
+        numbers, block = np.arange(start, stop), self._buffer[: stop - start]
+        if isinstance(store, PartStore):
+            for part in store.read_parts(numbers, [(0, d)]):
+                block[part.rows, part.first_column : part.stop_column] = part.values
+        else:
+            store.gather(numbers, np.arange(d), block)
+        return block
