@@ -24,7 +24,7 @@ from banditmips import _tables, datasets
 from banditmips.cli import app, demo
 from banditmips.cli._console import announcing_compilation, duration
 
-HEADER = ["query", "rank", "index", "score", "lower", "upper", "exact", "n_multiplies", "stop_reason"]
+HEADER = ["query", "rank", "index", "score", "lower", "upper", "exact", "n_multiplies", "bytes_read", "stop_reason"]
 COMMAND = [sys.executable, "-P", "-m", "banditmips.cli"]
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 

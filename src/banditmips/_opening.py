@@ -153,7 +153,7 @@ def _open_in_place(
         from banditmips.atoms.zarr_arrays import open_zarr
 
         return open_zarr(path, dataset, memory_limit, missing_chunks)
-    require("pyarrow", extra="tables", purpose=purpose)
+    require("pyarrow.parquet", extra="tables", purpose=purpose)
     from banditmips.atoms.arrow import open_ipc, open_parquet
 
     return (open_parquet if kind == "parquet" else open_ipc)(path, dataset, memory_limit)

@@ -252,6 +252,7 @@ def result_columns(result: SearchResult) -> dict[str, NDArray[Any]]:
         "upper": result.upper.ravel(),
         "exact": result.exact.ravel(),
         "n_multiplies": np.repeat(result.n_multiplies, k),
+        "bytes_read": np.repeat(result.bytes_read, k),
         "stop_reason": np.repeat(np.array([str(reason) for reason in result.stop_reason], dtype=np.str_), k),
     }
 

@@ -206,7 +206,7 @@ def test_what_is_no_npy_file(tmp_path, content):
     ("array", "message"),
     [
         (np.zeros((2, 2, 2)), r"got shape \(2, 2, 2\)"),
-        (np.zeros((0, 5)), r"got shape \(0, 5\)"),
+        (np.zeros((0, 5)), r"atoms.npy is empty: shape \(0, 5\)"),
         (np.zeros(4), r"got shape \(4,\)"),
         (np.array([["a", "b"]]), "expected real numbers, got dtype <U1"),
     ],

@@ -132,7 +132,7 @@ class ChunkReader:
         self._attempts = attempts
         self._source = os.fspath(source)
         self._fetch_counts = fetch_counts
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._cache: OrderedDict[int, NDArray[Any]] = OrderedDict()
         self._cached_bytes = 0
         self._underway: dict[int, Future[NDArray[Any]]] = {}
@@ -148,10 +148,9 @@ class ChunkReader:
         if not 0 <= chunk < self.n_chunks:
             raise IndexError(f"{self._source}: there is no chunk {chunk} among {self.n_chunks}")
         with self._lock:
-            cached = self._cache.get(chunk)
-            if cached is not None:
-                self._cache.move_to_end(chunk)
-                return cached
+            kept = self._kept(chunk)
+            if kept is not None:
+                return kept[1]
             underway = self._underway.get(chunk)
             mine: Future[NDArray[Any]] = Future()
             if underway is None:
@@ -179,7 +178,17 @@ class ChunkReader:
             for chunk in rest:
                 yield chunk, self.read(chunk)
                 break
-        yield from self._prefetcher.map(lambda chunk: (chunk, self.read(chunk)), rest, self._look_ahead())
+        yield from self._prefetcher.map(
+            lambda chunk: (chunk, self.read(chunk)), rest, self._look_ahead(), at_hand=self._kept
+        )
+
+    def _kept(self, chunk: int) -> tuple[int, NDArray[Any]] | None:
+        with self._lock:
+            array = self._cache.get(chunk)
+            if array is None:
+                return None
+            self._cache.move_to_end(chunk)
+            return chunk, array
 
     def close(self) -> None:
         """Let threads and cached chunks go; the reader can still be used."""
@@ -196,7 +205,7 @@ class ChunkReader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin there with an empty cache."""
         self.__dict__.update(state)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._cache, self._cached_bytes, self._underway = OrderedDict(), 0, {}
 
     def _look_ahead(self) -> int:

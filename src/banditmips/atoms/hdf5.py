@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from banditmips._files import CorruptFileError
 from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
-from banditmips.atoms.parts import PartStore
+from banditmips.atoms.parts import PartStore, check_matrix
 from banditmips.atoms.raw import RawStore
 
 __all__ = ["hdf5_store", "open_hdf5"]
@@ -66,13 +66,7 @@ class _Hdf5Grid(ChunkGrid):
 
 def hdf5_store(dataset: Any, memory_limit: int, missing_chunks: str = "error") -> PartStore:
     """Make a store of an open dataset."""
-    where = f"{dataset.file.filename}: dataset {dataset.name!r}"
-    if dataset.ndim != 2 or 0 in dataset.shape:
-        raise ValueError(
-            f"{where}: expected a matrix that is not empty (one atom in each row), got shape {dataset.shape}"
-        )
-    if dataset.dtype.kind not in "fiub":
-        raise ValueError(f"{where}: expected real numbers, got dtype {dataset.dtype}")
+    check_matrix(f"{dataset.file.filename}: dataset {dataset.name!r}", dataset.shape, dataset.dtype)
     offset = _plain_offset(dataset)
     if offset is None:
         return GridStore(_Hdf5Grid(dataset, missing_chunks, memory_limit), memory_limit)

@@ -17,13 +17,23 @@ from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.race import kernels
 
-__all__ = ["Part", "PartStore", "Span", "all_parts", "part_sums", "plain_floats"]
+__all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "part_sums", "plain_floats"]
 
 Span = tuple[int, int]
 """Columns from the first number up to, but not including, the second."""
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 _NO_COLUMNS = np.empty(0, dtype=np.int64)
+
+
+def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Check that what is found in a file can be atoms."""
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{where}: expected real numbers, got dtype {dtype}")
+    if len(shape) != 2:
+        raise ValueError(f"{where}: expected a matrix (one atom in each row), got shape {shape}")
+    if 0 in shape:
+        raise ValueError(f"{where} is empty: shape {shape}")
 
 
 class Part(NamedTuple):
@@ -120,10 +130,10 @@ class PartStore(ABC):
         else:
             order = np.argsort(columns, kind="stable")
             wanted, query = columns[order], query[order]
-            spans = self.spans_of(wanted)
+            spans = self.spans_of(wanted) if wanted.size else []
         ascending, place = np.unique(rows, return_inverse=True)
         totals = np.zeros(ascending.size)
-        if rows.size:
+        if rows.size and spans:
             for part in self.read_parts(ascending, spans):
                 totals[part.rows] += part_sums(part, wanted, query, objective)
         return totals[place]

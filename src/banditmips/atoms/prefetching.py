@@ -23,21 +23,30 @@ class Prefetcher:
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
-    def map(self, work: Callable[[_Item], _Result], items: Iterable[_Item], look_ahead: int) -> Iterator[_Result]:
+    def map(
+        self,
+        work: Callable[[_Item], _Result],
+        items: Iterable[_Item],
+        look_ahead: int,
+        at_hand: Callable[[_Item], _Result | None] = lambda item: None,
+    ) -> Iterator[_Result]:
         """Yield ``work(item)`` in the items' order, while at most `look_ahead` later ones are underway or waiting.
+
+        Where ``at_hand(item)`` has the result already, no thread is asked.
 
         Examples
         --------
         >>> list(Prefetcher(2).map(str.upper, "abc", look_ahead=4))
         ['A', 'B', 'C']
         """
-        if look_ahead < 1:
-            yield from map(work, items)
-            return
         waiting: deque[Future[_Result]] = deque()
         try:
             for item in items:
-                waiting.append(self._submit(work, item))
+                result = at_hand(item)
+                if not waiting and (result is not None or look_ahead < 1):
+                    yield work(item) if result is None else result
+                    continue
+                waiting.append(self._submit(work, item) if result is None else _done(result))
                 if len(waiting) > look_ahead:
                     yield waiting.popleft().result()
             while waiting:
@@ -67,3 +76,9 @@ class Prefetcher:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin there without threads."""
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _done(result: _Result) -> Future[_Result]:
+    future: Future[_Result] = Future()
+    future.set_result(result)
+    return future

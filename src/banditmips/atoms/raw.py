@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from banditmips._files import CorruptFileError
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.metering import count_bytes
-from banditmips.atoms.parts import Part, PartStore, Span
+from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
 
 __all__ = ["RawStore", "open_npy"]
@@ -295,8 +295,5 @@ def open_npy(path: str | os.PathLike[str], memory_limit: int) -> RawStore:
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
         offset = file.tell()
-    if dtype.kind not in "fiub":
-        raise ValueError(f"{path}: expected real numbers, got dtype {dtype}")
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"{path}: expected a matrix that is not empty (one atom in each row), got shape {shape}")
+    check_matrix(os.fspath(path), shape, dtype)
     return RawStore(path, (shape[0], shape[1]), dtype, offset=offset, fortran=fortran, memory_limit=memory_limit)

@@ -16,6 +16,7 @@ from banditmips._files import CorruptFileError
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
+from banditmips.atoms.parts import check_matrix
 
 if TYPE_CHECKING:
     from banditmips.atoms.packed import PackedStore
@@ -82,12 +83,7 @@ class ZarrGrid(ChunkGrid):
 def zarr_store(array: Any, memory_limit: int, source: str | None = None, missing_chunks: str = "error") -> GridStore:
     """Make a store of an open Zarr array."""
     source = str(array.store_path) if source is None else source
-    if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(
-            f"{source}: expected a matrix that is not empty (one atom in each row), got shape {array.shape}"
-        )
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{source}: expected real numbers, got dtype {array.dtype}")
+    check_matrix(source, array.shape, array.dtype)
     return GridStore(ZarrGrid(array, source, missing_chunks), memory_limit)
 
 

@@ -11,7 +11,12 @@ from banditmips._validate import BOUNDS, OBJECTIVES, SAMPLINGS
 
 _DATA, _RACE, _BOUND = "Data", "Race", "Bound"
 
-Atoms = Annotated[Path, typer.Argument(help="Atoms, one in each row: .npy, .npz, .csv or .parquet.")]
+Atoms = Annotated[
+    str,
+    typer.Argument(
+        help="Atoms, one in each row: .npy, .npz, .csv, .parquet, .arrow, .h5, or .zarr (a folder or a URL)."
+    ),
+]
 Queries = Annotated[Path, typer.Argument(help="Queries, one in each row, as wide as the atoms.")]
 K = Annotated[int, typer.Option("-k", min=1, help="Atoms to find for each query.")]
 Delta = Annotated[float, typer.Option(help="Failure probability allowed for each query; 0 is exact.")]
@@ -28,7 +33,9 @@ Fit = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        help="Array of an .npz file, or list column of a .parquet file, for the atoms.", rich_help_panel=_DATA
+        help="Array of an .npz or .zarr file, dataset of an .h5 file, or list column of a .parquet or .arrow file, for "
+        "the atoms.",
+        rich_help_panel=_DATA,
     ),
 ]
 QueryKey = Annotated[str | None, typer.Option(help="The same for the queries.", rich_help_panel=_DATA)]
@@ -37,6 +44,16 @@ Header = Annotated[
     typer.Option(
         "--header/--no-header",
         help="Whether .csv files begin with names; by default seen from them.",
+        rich_help_panel=_DATA,
+    ),
+]
+
+MemoryLimit = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="BYTES",
+        help="Atoms that take more than half of this are not read whole, but searched where they lie.",
         rich_help_panel=_DATA,
     ),
 ]

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def compare(
     except TypeError as error:  # a mistake of the user's here, since the values come from the command line
         raise ValueError(str(error)) from error
     if output is not None:
-        check_output_file(output, atoms, queries)
+        check_output_file(output, Path(atoms), queries)
     with naming_files(atoms=atoms, queries=queries):
         atom_matrix, query_matrix = read_matrices(atoms, queries, key, query_key, header)
         measured = _run(Comparison(atom_matrix, query_matrix, k, timeout=timeout), planned)

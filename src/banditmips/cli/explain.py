@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from banditmips._index import BanditMIPS
+from banditmips._opening import DEFAULT_MEMORY_LIMIT
 from banditmips._query import AtomSet
 from banditmips._search import explain_query
-from banditmips._validate import Options, as_store
+from banditmips._validate import Options
 from banditmips.cli import _options as given
 from banditmips.cli._console import announcing_compilation
 from banditmips.cli.search import naming_files, read_matrices
@@ -30,6 +31,7 @@ def explain(
     key: given.Key = None,
     query_key: given.QueryKey = None,
     header: given.Header = None,
+    memory_limit: given.MemoryLimit = DEFAULT_MEMORY_LIMIT,
 ) -> None:
     """Show how queries would be answered: by the full product or by a race, on which coordinates, and why.
 
@@ -37,13 +39,13 @@ def explain(
     """
     with naming_files(atoms=atoms, queries=queries), announcing_compilation():
         options = Options(delta=delta, rescore=rescore, sampling=sampling)
-        atom_matrix, query_matrix = read_matrices(atoms, queries, key, query_key, header)
+        store, query_matrix = read_matrices(atoms, queries, key, query_key, header, memory_limit)
         if fit:
-            index = BanditMIPS(delta=delta, rescore=rescore, sampling=sampling).fit(atom_matrix)
+            index = BanditMIPS(delta=delta, rescore=rescore, sampling=sampling).fit(store)
             print(f"index: {index.extra_bytes:,} bytes beside the atoms")
             texts = [index.explain(query, k) for query in query_matrix[:most]]
         else:
-            atom_set = AtomSet(as_store(atom_matrix))
+            atom_set = AtomSet(store)
             texts = [explain_query(atom_set, query, k, options) for query in query_matrix[:most]]
         from banditmips.race.costs import costs
 

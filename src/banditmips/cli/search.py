@@ -9,17 +9,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditmips._index import BanditMIPS
+from banditmips._opening import DEFAULT_MEMORY_LIMIT, open_atoms
 from banditmips._result import SearchResult
 from banditmips._search import search as search_atoms
 from banditmips._tables import check_output, read_matrix, result_columns, write_columns, write_csv
 from banditmips._validate import Options
 from banditmips.cli import _options as given
 from banditmips.cli._console import announcing_compilation, duration, on_terminal, say, working
+
+if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
 
 __all__ = ["check_output_file", "naming_files", "read_matrices", "search"]
 
@@ -40,6 +44,7 @@ def search(
     key: given.Key = None,
     query_key: given.QueryKey = None,
     header: given.Header = None,
+    memory_limit: given.MemoryLimit = DEFAULT_MEMORY_LIMIT,
     objective: given.Objective = "inner_product",
     absolute: given.Absolute = False,
     epsilon: given.Epsilon = 0.0,
@@ -78,10 +83,10 @@ def search(
     with naming_files(atoms=atoms, queries=queries):
         Options(**options)  # a mistake should not wait for large files to be read
         if output is not None:
-            check_output_file(output, atoms, queries)
-        atom_matrix, query_matrix = read_matrices(atoms, queries, key, query_key, header)
-        is_fitted = query_matrix.shape[0] >= FIT_FROM if fit is None else fit
-        result = _run(atom_matrix, query_matrix, k, options, is_fitted)
+            check_output_file(output, Path(atoms), queries)
+        store, query_matrix = read_matrices(atoms, queries, key, query_key, header, memory_limit)
+        is_fitted = query_matrix.shape[0] >= _fit_from(store) if fit is None else fit
+        result = _run(store, query_matrix, k, options, is_fitted)
     if output is not None:
         write_columns(output, result_columns(result))
         say(f"written to {output}")
@@ -90,6 +95,14 @@ def search(
     else:
         write_csv(sys.stdout, result_columns(result))
         sys.stdout.flush()
+
+
+def _fit_from(store: AtomStore) -> int:
+    """How many queries make an index worth its while: where atoms lie on disk, fitting reads them as a search may."""
+    from banditmips.atoms import PartStore
+    from banditmips.atoms.packed import PackedStore
+
+    return 2 if isinstance(store, (PartStore, PackedStore)) else FIT_FROM
 
 
 def _as_sigma(text: str | None) -> float | str | None:
@@ -101,7 +114,7 @@ def _as_sigma(text: str | None) -> float | str | None:
 
 
 @contextmanager
-def naming_files(**files: Path | str) -> Iterator[None]:
+def naming_files(**files: str | Path) -> Iterator[None]:
     """Name the file (or option) where the library's message begins with the argument that came from it."""
     try:
         yield
@@ -118,19 +131,29 @@ def check_output_file(output: Path, *inputs: Path) -> None:
 
 
 def read_matrices(
-    atoms: Path, queries: Path, key: str | None, query_key: str | None, header: bool | None
+    atoms: str,
+    queries: Path,
+    key: str | None,
+    query_key: str | None,
+    header: bool | None,
+    memory_limit: int | None = None,
 ) -> tuple[Any, Any]:
-    with working(f"reading {atoms.name}"):
-        atom_matrix = read_matrix(atoms, key, header=header)
+    """Read atoms and queries; with a limit to the memory, the atoms come as a store."""
+    store: Any
+    with working(f"reading {Path(atoms).name}"):
+        if memory_limit is None:
+            store = read_matrix(atoms, key, header=header)
+        else:
+            store = open_atoms(atoms, dataset=key, memory_limit=memory_limit, header=header)
     with working(f"reading {queries.name}"):
         query_matrix = read_matrix(queries, query_key, header=header, allow_vector=True)
-    n_atom_columns, n_query_columns = atom_matrix.shape[1], query_matrix.shape[1]
+    n_atom_columns, n_query_columns = store.shape[1], query_matrix.shape[1]
     if n_atom_columns != n_query_columns:
         raise ValueError(f"{queries} has {n_query_columns} columns, but {atoms} has {n_atom_columns}")
-    return atom_matrix, query_matrix
+    return store, query_matrix
 
 
-def _run(atoms: Any, queries: Any, k: int, options: dict[str, Any], is_fitted: bool) -> SearchResult:
+def _run(atoms: AtomStore, queries: Any, k: int, options: dict[str, Any], is_fitted: bool) -> SearchResult:
     """Search, and say on stderr what it took."""
     fitted = ""
     with announcing_compilation():
@@ -150,6 +173,10 @@ def _run(atoms: Any, queries: Any, k: int, options: dict[str, Any], is_fitted: b
         n_multiplies = int(np.sum(result.n_multiplies))
         stops = ", ".join(f"{count:,} {reason}" for reason, count in Counter(result.stop_reason).most_common())
         say(f"{n_multiplies:,} multiplies, {100 * n_multiplies / (m * n * d):.3g} % of m*n*d; stopped: {stops}")
+        n_bytes = int(np.sum(result.bytes_read))
+        if n_bytes:
+            share = 100 * n_bytes / (m * n * d * atoms.dtype.itemsize)
+            say(f"{n_bytes:,} bytes read, {share:.3g} % of those of all atoms for each query")
     return result
 
 
@@ -157,14 +184,17 @@ def _print_table(result: SearchResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("query", "rank", "index", "score", "give or take", "multiplies", "stopped")
+    on_disk = bool(np.any(result.bytes_read))
+    table = Table(
+        "query", "rank", "index", "score", "give or take", "multiplies", *(["bytes read"] if on_disk else []), "stopped"
+    )
     for column in table.columns[:-1]:
         column.justify = "right"
     columns = result_columns(result)
     for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        query, rank, index, score, lower, upper, is_exact, n_multiplies, reason = row
+        query, rank, index, score, lower, upper, is_exact, n_multiplies, bytes_read, reason = row
         radius = "exact" if is_exact else f"{(upper - lower) / 2:,.4g}"
         is_last = rank == result.indices.shape[1]
-        cells = (f"{query}", f"{rank}", f"{index}", f"{score:,.6g}", radius, f"{n_multiplies:,}", reason)
-        table.add_row(*cells, end_section=is_last)
+        work = [f"{n_multiplies:,}", *([f"{bytes_read:,}"] if on_disk else [])]
+        table.add_row(f"{query}", f"{rank}", f"{index}", f"{score:,.6g}", radius, *work, reason, end_section=is_last)
     Console().print(table)
