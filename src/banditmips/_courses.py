@@ -34,11 +34,12 @@ __all__ = ["Course", "Situation", "coordinate_course", "make_courses", "worth_go
 
 _EVEN_LINES = 1.2
 """Up to this unevenness of the query's weight over lines, these are drawn uniformly."""
-_SPARSE_ROUNDS = 64
-"""Coordinates that a race on a sparse matrix looks at before it may end. They cost as much as stored entries that are
-multiplied one by one, because most of them are zeros that have to be written down."""
-_SPARSE_BUFFER = 1 / 16
-"""Sampled values that a race may hold, as a part of the stored entries: their memory stays below a tenth of theirs."""
+_SPARSE_ROUNDS = 256
+"""Stored entries of an atom up to which a race on a sparse matrix cannot pay: a value sampled, which is a zero more often
+than not, has to be written down and looked at again, and that takes several times as long as a stored entry's product."""
+_SPARSE_BUFFER, _SMALL_BUFFER = 1 / 16, 1 << 17
+"""Sampled values that a race may hold, as a part of the stored entries (they take about 33 bytes each while they are
+gathered, so all together a sixth of the matrix), and what is always allowed."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,11 @@ class Situation:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
         if isinstance(store, SparseStore) and self.options.rescore:
-            n_sampled = _SPARSE_ROUNDS * store.shape[0]
             if store.by_column is None:
                 return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
-            if store.n_stored <= n_sampled:
-                return f"{store.n_stored:,} entries are stored, no more than the {n_sampled:,} values of a first sample"
+            mean = store.n_stored / store.shape[0]
+            if mean <= _SPARSE_ROUNDS:
+                return f"atoms have {mean:.3g} stored entries on average, too few to sample from"
             return None
         if isinstance(store, PackedStore):
             return self._why_exactly_packed(store)
@@ -174,7 +175,7 @@ def coordinate_course(situation: Situation) -> Course:
     )
     schedule = Schedule()
     if isinstance(atoms.store, SparseStore):
-        schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), 1 << 20))
+        schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
     return Course(
         f"{type(sampler).__name__}, bound {options.bound}",
         situation.reader(cached=sampler.follows_uniform_order),

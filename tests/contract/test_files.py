@@ -15,7 +15,7 @@ import banditmips as bm
 from banditmips import StopReason
 from banditmips.atoms import PartStore
 
-N, D = 20, 300
+N, D = 20, 262
 
 
 def integers():
@@ -23,7 +23,7 @@ def integers():
     rng = np.random.default_rng(0)
     atoms = rng.integers(-3, 4, (N, D)).astype(float)
     atoms[[7, 12, 19]] = atoms[[2, 2, 5]]
-    return atoms, rng.choice([-2.0, -1.0, 1.0, 2.0, 3.0], (4, D))
+    return atoms, rng.choice([-2.0, -1.0, 1.0, 2.0, 3.0], (3, D))
 
 
 ATOMS, QUERIES = integers()
@@ -48,11 +48,9 @@ FILES = {
 }
 OPTION_SETS = {
     "default": {},
-    "uniform": {"sampling": "uniform"},
     "weighted": {"sampling": "weighted", "beta": 1.0},
     "replacement": {"sampling": "weighted", "replacement": True},
     "bernstein": {"bound": "bernstein", "value_range": (-3, 3)},
-    "hoeffding": {"bound": "hoeffding", "value_range": (-3, 3)},
 }
 
 
@@ -89,15 +87,14 @@ def test_the_answers_are_those_of_the_array(find, stored, options):
     assert (in_memory.bytes_read == 0).all()
 
 
-def test_a_query_alone_gives_what_it_gives_in_a_batch(find, stored):
+def test_a_query_alone_gives_what_it_gives_in_a_batch(find_flat, stored):
     for rescore in (True, False):
-        batch = find(stored, QUERIES, 3, rescore=rescore, trace=True, n_jobs=2)
-        for i in (0, 3):
-            assert_same(find(stored, QUERIES[i], 3, rescore=rescore, trace=True), batch[i])
+        batch = find_flat(stored, QUERIES, 3, rescore=rescore, trace=True, n_jobs=2)
+        assert_same(find_flat(stored, QUERIES[1], 3, rescore=rescore, trace=True), batch[1])
 
 
-def test_the_same_seed_gives_the_same_answer(find, stored):
-    assert_same(*(find(stored, QUERIES, rescore=False, seed=5, delta=0.3) for _ in range(2)))
+def test_the_same_seed_gives_the_same_answer(find_flat, stored):
+    assert_same(*(find_flat(stored, QUERIES, rescore=False, seed=5, delta=0.3) for _ in range(2)))
 
 
 def test_masks_padding_and_exact_answers(find, stored, best):
