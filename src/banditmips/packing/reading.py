@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,8 @@ class _PackedGroup:
         order = self._whole("order", layout.n_coordinates)
         if not np.array_equal(order, permuted_coordinates(layout.seed, layout.d, 0, layout.n_coordinates)):
             raise CorruptFileError(self._source, "array 'order'", f"it is not the order of seed {layout.seed}")
-        # Half of the memory each: both kinds of chunks may be wanted at the same time.
-        by_coordinate = self._chunks("coordinates", (layout.n_coordinates, layout.n), memory_limit // 2)
-        by_row = self._chunks("rows", (layout.n, layout.d), memory_limit // 2)
+        by_coordinate = self._chunks("coordinates", (layout.n_coordinates, layout.n), memory_limit)
+        by_row = self._chunks("rows", (layout.n, layout.d), memory_limit)
         return PackedStore(layout, order, by_coordinate, by_row, self.facts, memory_limit)
 
     def facts(self) -> AtomFacts:
@@ -76,7 +76,10 @@ class _PackedGroup:
         if array.dtype != np.dtype(self._layout.dtype):
             problem = f"it holds {array.dtype}, but the attributes say {self._layout.dtype}"
             raise CorruptFileError(self._source, f"array {name!r}", problem)
-        return GridStore(_PackedGrid(array, self._source, missing_chunks="error"), memory_limit)
+        # Half of the memory for each kind of chunks, unless that is too little for a single one.
+        one = math.prod(array.chunks) * array.dtype.itemsize
+        own = max(memory_limit // 2, min(one, memory_limit))
+        return GridStore(_PackedGrid(array, self._source, missing_chunks="error"), own)
 
     def _whole(self, name: str, length: int) -> NDArray[Any]:
         """Read an array of one dimension."""
