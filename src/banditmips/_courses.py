@@ -124,6 +124,11 @@ class Situation:
         is_product = self.objective == kernels.PRODUCT
         return not is_product or (self.support.size > 0 and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE)
 
+    def takes_packed(self) -> bool:
+        """Whether packed coordinates suit the query and the options: as cached ones, but zeros can be passed over."""
+        asked_for = self.options.sampling == "uniform" and not self.options.replacement
+        return asked_for or self.takes_uniform(self.query[self.support])
+
     def why_exactly(self) -> str | None:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
@@ -148,7 +153,7 @@ class Situation:
 
     def _why_exactly_packed(self, store: PackedStore) -> str | None:
         n, d = store.shape
-        if not store.is_whole and self.support.size and not self.takes_uniform(self.query[self.support]):
+        if not store.is_whole and self.support.size and not self.takes_packed():
             # Any other coordinates would have to be read by row, and then the row is as good as read.
             packed = f"{store.order.size:,} of {d:,} coordinates"
             return f"the query is too uneven for the uniform sample that is packed, {packed}"
@@ -188,7 +193,7 @@ def coordinate_course(situation: Situation) -> Course:
 def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
     """Choose what to sample first, and what to go on with where that has not decided the race."""
     packed = situation.atoms.store
-    if isinstance(packed, PackedStore) and situation.takes_uniform(situation.query[situation.support]):
+    if isinstance(packed, PackedStore) and situation.takes_packed():
         return [_packed_course(situation, packed, n_candidates)]
     store = situation.lined
     if store is None or situation.options.bound != "paired":
@@ -217,7 +222,7 @@ def _packed_course(situation: Situation, store: PackedStore, n_candidates: int) 
     """Sample uniformly as far as coordinates are stored by coordinate, from the cache as far as that goes."""
     query, support, seed = situation.query, situation.support, situation.options.seed
     cache, layout = situation.atoms.cache, store.layout
-    everywhere = situation.takes_uniform(query)
+    everywhere = support.size == query.size or situation.takes_uniform(query)
     inside = None
     if not everywhere:  # mostly zeros, which are passed over
         inside = np.zeros(query.size, dtype=np.bool_)

@@ -63,9 +63,10 @@ def check_range(atom_set: AtomSet, options: Options) -> None:
 
 def check_seed(store: AtomStore, options: Options) -> None:
     """Refuse a seed whose coordinates are not the ones that were packed."""
-    seed = getattr(store, "seed", None)
-    if seed is not None and seed != options.seed:
-        raise ValueError(f"seed must be {seed}, with which these atoms were packed, got {options.seed}")
+    from banditmips.atoms.packed import PackedStore
+
+    if isinstance(store, PackedStore) and store.seed != options.seed:
+        raise ValueError(f"seed must be {store.seed}, with which these atoms were packed, got {options.seed}")
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:

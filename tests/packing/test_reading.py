@@ -212,6 +212,15 @@ def test_another_seed_is_refused(tmp_path, small_atoms):
     assert bm.BanditMIPS(seed=7).fit(path).search(small_atoms[3]).indices[0] == 3
 
 
+def test_packed_atoms_behind_a_url(small, small_atoms):
+    pytest.importorskip("fsspec")
+    index = bm.BanditMIPS().fit(f"file://{small}")
+    assert index.search(small_atoms[3]).indices[0] == 3
+    next(file for file in chunk_files(small, "rows")).unlink()
+    with pytest.raises(bm.CorruptFileError, match=r"the chunk is missing"):
+        bm.BanditMIPS().fit(f"file://{small}").search(small_atoms, delta=0.0)
+
+
 # --- damage ---------------------------------------------------------------------------------------------------------
 
 

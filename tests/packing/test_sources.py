@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 
 import numpy as np
 import pytest
@@ -94,6 +95,12 @@ def test_files_that_are_read_whole_must_fit(tmp_path):
     np.savez_compressed(tmp_path / "large.npz", np.zeros((100, 3_000)))
     with pytest.raises(ValueError, match=r"large\.npz can only be read whole, and its 2,400,128 bytes are more than"):
         bm.pack(tmp_path / "large.npz", tmp_path / "packed.zarr", memory_limit=MEMORY)
+
+
+def test_without_zarr_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    with pytest.raises(ImportError, match=r"packing atoms needs zarr, .* pip install 'banditmips\[zarr\]'"):
+        bm.pack(ATOMS, tmp_path / "packed.zarr")
 
 
 def test_sparse_files_are_refused(tmp_path):

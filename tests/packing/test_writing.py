@@ -331,6 +331,8 @@ def test_other_things_are_not_overwritten(source, tmp_path):
     assert os.listdir(folder) == ["chapter1.tex"]
     with pytest.raises(ValueError, match=r"lie in each other"):
         bm.pack(source, tmp_path, overwrite=True)
+    with pytest.raises(ValueError, match=r"dest must be a folder of this machine, got s3://"):
+        bm.pack(source, "s3://bucket/packed.zarr")
 
 
 def test_sparse_and_odd_atoms_are_refused(dest):

@@ -125,11 +125,12 @@ class FactsCollector:
 def collect_facts(store: AtomStore, also: Callable[[Part], None] | None = None) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    `also` is shown everything that is read on the way. A store that knows its facts is believed, and not read.
+    `also` is shown everything that is read on the way. What was recorded of packed atoms is believed.
     """
-    known: AtomFacts | None = getattr(store, "facts", None)
-    if known is not None and also is None:
-        return known
+    from banditmips.atoms.packed import PackedStore
+
+    if isinstance(store, PackedStore) and also is None:
+        return store.facts
     if isinstance(store, SparseStore) and also is None:
         return _sparse_facts(store)
     collector = FactsCollector(*store.shape)

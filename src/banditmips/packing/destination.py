@@ -20,6 +20,8 @@ def open_writer(
     dest: str, source: Source, fingerprint: str | None, wanted: PackLayout, memory_limit: int, overwrite: bool
 ) -> PackWriter:
     """Begin a packing, or go on with the one that is there."""
+    if "://" in dest:
+        raise ValueError(f"dest must be a folder of this machine, got {dest} (packed atoms can be copied anywhere)")
     _check_not_inside(source, dest)
     about = {"source": source.name, "fingerprint": fingerprint}
     journal = None if overwrite else _journal_at(dest)
