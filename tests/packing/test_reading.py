@@ -236,7 +236,7 @@ def search_everything(path, atoms):
     index.search(atoms, delta=0.0)
 
 
-@pytest.mark.parametrize("array", ["coordinates", "rows", "order", "squared_norms", "means", "column_squares"])
+@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "column_squares"])
 def test_a_damaged_chunk_is_named(small, small_atoms, array):
     search_everything(small, small_atoms)
     file = chunk_files(small, array)[0]
@@ -251,7 +251,7 @@ def test_a_damaged_chunk_is_named(small, small_atoms, array):
         assert f"(file {file.relative_to(small)})" in caught.value.where
 
 
-@pytest.mark.parametrize("array", ["coordinates", "rows", "order", "squared_norms", "means", "column_squares"])
+@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "column_squares"])
 def test_a_missing_chunk_is_an_error_and_never_zeros(small, small_atoms, array):
     file = chunk_files(small, array)[-1]
     file.unlink()
@@ -277,7 +277,7 @@ def test_missing_arrays_and_odd_attributes(small, small_atoms):
     for change, message in (
         ({"version": 2}, r"packed in format version 2, but this library reads version 1"),
         ({"rows_chunk": None}, r"attributes"),
-        ({"seed": 3}, r"it is not the order of seed 3"),
+        ({"seed": 3}, r"the coordinates are not in the order of seed 3"),
         ({"n": 31}, r"shape"),
         ({"dtype": "float64"}, r"it holds float32, but the attributes say float64"),
     ):

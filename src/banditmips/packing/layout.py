@@ -4,7 +4,7 @@ A packed file is a Zarr v3 group. Every chunk of every array carries its CRC-32C
 
     coordinates   (n_coordinates, n)  the first coordinates of the seed's uniform order, one after another
     rows          (n, d)              the atoms as they came, one or a few to a chunk
-    order         (n_coordinates,)    which coordinates those are
+    order         (n_coordinates,)    which coordinates those are, for other programs: ours knows it from the seed
     squared_norms, means  (n,)        what `fit` would have learnt in its pass over the atoms ...
     column_squares        (d,)        ... and this; the smallest and the largest entry are attributes
 
@@ -15,15 +15,17 @@ cache. Atoms come in blocks: a block's chunks are written, then the block is ent
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from banditmips.atoms.facts import CONVERTED_ENTRIES
 
-__all__ = ["ATTRIBUTE", "FORMAT", "FORMAT_VERSION", "PackLayout", "check_memory", "plan_layout"]
+__all__ = ["ATTRIBUTE", "FORMAT", "FORMAT_VERSION", "PackLayout", "check_memory", "order_digest", "plan_layout"]
 
 ATTRIBUTE = "banditmips"
 """Attribute of the group that says what the group is."""
@@ -37,7 +39,9 @@ _SMALLEST_CHUNK = 1 << 16
 """Rows shorter than this share a chunk: a read costs about as much time as a few times as many bytes."""
 _SHARD_BYTES = 1 << 24
 _MOST_COORDINATES, _FEWEST_COORDINATES = 256, 16
-"""Coordinates in one chunk, so that a first round reads little more than it needs and few chunks do for it."""
+"""Coordinates in one chunk: few chunks do for a round, and the first round reads little more than it needs."""
+_FIRST_CHUNK = 1 / 256
+"""Part of all coordinates that a chunk holds at most, unless it becomes too small to be worth a read."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,11 @@ class PackLayout:
         return cls(**values)
 
 
+def order_digest(order: NDArray[np.int64]) -> str:
+    """Return what the attributes say of the order, so that it need not be read to be checked."""
+    return hashlib.sha256(order.astype("<i8").tobytes()).hexdigest()
+
+
 def plan_layout(
     n: int, d: int, dtype: np.dtype[Any], seed: int, n_coordinates: int | None, memory_limit: int
 ) -> PackLayout:
@@ -135,7 +144,7 @@ def plan_layout(
     atoms_per_block = _even(n, most)
     if atoms_per_block < n:  # a shard of rows belongs to one block
         atoms_per_block = -(-atoms_per_block // rows_shard[0]) * rows_shard[0]
-    coordinates_chunk, coordinates_shard = _cut_coordinates(n_coordinates, atoms_per_block, itemsize, shard_bytes)
+    coordinates_chunk, coordinates_shard = _cut_coordinates(n_coordinates, d, atoms_per_block, itemsize, shard_bytes)
     layout = PackLayout(
         n=n,
         d=d,
@@ -178,10 +187,10 @@ def _cut_rows(n: int, d: int, itemsize: int, shard_bytes: int) -> tuple[tuple[in
 
 
 def _cut_coordinates(
-    n_coordinates: int, atoms: int, itemsize: int, shard_bytes: int
+    n_coordinates: int, d: int, atoms: int, itemsize: int, shard_bytes: int
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Chunk and shard of the atoms by coordinate, of one block of atoms each."""
-    size = min(max(_CHUNK_BYTES // (atoms * itemsize), _FEWEST_COORDINATES), _MOST_COORDINATES)
-    size = _even(n_coordinates, size)
-    n_chunks = -(-n_coordinates // size)
-    return (size, atoms), (size * _even(n_chunks, shard_bytes // (size * atoms * itemsize)), atoms)
+    one = atoms * itemsize
+    most = min(_MOST_COORDINATES, _CHUNK_BYTES // one, max(int(_FIRST_CHUNK * d), _SMALLEST_CHUNK // one))
+    size = _even(n_coordinates, max(most, _FEWEST_COORDINATES))
+    return (size, atoms), (size * _even(-(-n_coordinates // size), shard_bytes // (size * one)), atoms)

@@ -1,4 +1,4 @@
-"""Opening a packed group for searches; nothing but metadata and the order of coordinates is read."""
+"""Opening a packed group for searches; nothing but metadata is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from banditmips.atoms.facts import AtomFacts
 from banditmips.atoms.grid import GridStore
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.zarr_arrays import WatchedStore, ZarrGrid
-from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout
+from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.race.kernels import permuted_coordinates
 
 __all__ = ["is_packed", "open_packed"]
@@ -53,9 +53,10 @@ class _PackedGroup:
 
     def store(self, memory_limit: int) -> PackedStore:
         layout = self._layout
-        order = self._whole("order", layout.n_coordinates)
-        if not np.array_equal(order, permuted_coordinates(layout.seed, layout.d, 0, layout.n_coordinates)):
-            raise CorruptFileError(self._source, "array 'order'", f"it is not the order of seed {layout.seed}")
+        order = permuted_coordinates(layout.seed, layout.d, 0, layout.n_coordinates)
+        if order_digest(order) != self._journal.get("order_sha256"):
+            problem = f"the coordinates are not in the order of seed {layout.seed}"
+            raise CorruptFileError(self._source, "attributes", problem)
         by_coordinate = self._chunks("coordinates", (layout.n_coordinates, layout.n), memory_limit)
         by_row = self._chunks("rows", (layout.n, layout.d), memory_limit)
         return PackedStore(layout, order, by_coordinate, by_row, self.facts, memory_limit)

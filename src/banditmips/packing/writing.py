@@ -15,7 +15,7 @@ from zarr.core.sync import sync
 
 from banditmips.atoms import AtomStore, DenseStore, PartStore
 from banditmips.atoms.facts import FactsCollector
-from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout
+from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.race.kernels import permuted_coordinates
 
 __all__ = ["PackWriter"]
@@ -148,6 +148,7 @@ class PackWriter:
                 "format": FORMAT,
                 "version": FORMAT_VERSION,
                 **self.layout.to_attributes(),
+                "order_sha256": order_digest(self._order),
                 **self._about,
                 "finished_blocks": self.n_finished,
                 "low": self._facts.low if known else None,
