@@ -221,7 +221,7 @@ def stop_after(monkeypatch):
     return arrange
 
 
-@pytest.mark.parametrize("n_writes", [0, 1, 5, 13, 20, 30, 45])
+@pytest.mark.parametrize("n_writes", [0, 1, 5, 13, 22, 23, 30, 65, 66])
 def test_stopped_anywhere_the_result_is_the_same(source, dest, atoms, stop_after, n_writes):
     release = stop_after(n_writes, StoppedError())
     with pytest.raises(StoppedError):
@@ -236,6 +236,7 @@ def test_a_full_disk_leaves_what_can_be_gone_on_with(source, dest, atoms, stop_a
     with pytest.raises(OSError, match=r"the disk is full; 1 of 4 blocks are packed and kept: pack again") as caught:
         bm.pack(source, dest, memory_limit=SMALL)
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(dest))
+    assert journal(dest)["finished_blocks"] == 1
     release()
     assert bm.pack(source, dest, memory_limit=SMALL).n_resumed == 1
     check_contents(dest, atoms)
@@ -248,6 +249,14 @@ def unfinished(source, dest, stop_after):
         bm.pack(source, dest, memory_limit=SMALL)
     release()
     return dest
+
+
+def test_what_a_resumed_run_needs_must_be_there(source, unfinished):
+    for file in (unfinished / "running_squares" / "c").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    with pytest.raises(bm.CorruptFileError, match=r"'running_squares': the chunk is missing"):
+        bm.pack(source, unfinished, memory_limit=SMALL)
 
 
 def test_a_source_that_changed_is_not_gone_on_with(source, unfinished, atoms):
@@ -326,8 +335,9 @@ def test_other_things_are_not_overwritten(source, tmp_path):
         bm.pack(source, folder)
     with pytest.raises(FileExistsError, match=r"is no Zarr v3 group or array, so it is not overwritten"):
         bm.pack(source, folder, overwrite=True)
-    with pytest.raises(FileExistsError, match=r"is a file"):
-        bm.pack(source, folder / "chapter1.tex")
+    for overwrite in (False, True):
+        with pytest.raises(FileExistsError, match=r"is a file"):
+            bm.pack(source, folder / "chapter1.tex", overwrite=overwrite)
     assert os.listdir(folder) == ["chapter1.tex"]
     with pytest.raises(ValueError, match=r"lie in each other"):
         bm.pack(source, tmp_path, overwrite=True)

@@ -131,11 +131,14 @@ def pack(
     fingerprint = opened.fingerprint()
     writer = open_writer(path, opened, fingerprint, layout, memory_limit, overwrite)
     layout, n_resumed = writer.layout, writer.n_finished
-    with _progress_bar(layout, n_resumed * layout.atoms_per_block, progress) as advance:
+    with _progress_bar(layout, min(n_resumed * layout.atoms_per_block, layout.n), progress) as advance:
         for n_rows in writer.blocks(opened.store, memory_limit):
             advance(n_rows)
     if opened.fingerprint() != fingerprint:
-        raise ValueError(f"source {opened.name} changed while it was packed, so {path} is of no use: pack it again")
+        raise ValueError(
+            f"source {opened.name} changed while it was packed, so {path} is of no use: "
+            "pack it again with overwrite=True (--overwrite)"
+        )
     writer.complete()
     return PackReport(
         path=path,

@@ -9,6 +9,7 @@ from typing import Any
 
 import zarr
 
+from banditmips._files import CorruptFileError
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, check_memory
 from banditmips.packing.source import Source
 from banditmips.packing.writing import PackWriter
@@ -23,9 +24,11 @@ def open_writer(
     if "://" in dest:
         raise ValueError(f"dest must be a folder of this machine, got {dest} (packed atoms can be copied anywhere)")
     _check_not_inside(source, dest)
+    if os.path.lexists(dest) and not os.path.isdir(dest):
+        raise FileExistsError(errno.EEXIST, "is a file, and packed atoms are a folder", dest)
     about = {"source": source.name, "fingerprint": fingerprint}
     journal = None if overwrite else _journal_at(dest)
-    if journal is None or journal["finished_blocks"] == 0:
+    if journal is None or journal.get("finished_blocks") == 0:
         if overwrite:
             _check_is_zarr(dest)
         writer = PackWriter(dest, wanted, about)
@@ -47,10 +50,8 @@ def _check_not_inside(source: Source, dest: str) -> None:
 
 def _journal_at(dest: str) -> dict[str, Any] | None:
     """Return the journal of the unfinished packing that is there, or None where there is nothing."""
-    if not os.path.lexists(dest) or (os.path.isdir(dest) and not os.listdir(dest)):
+    if not os.path.exists(dest) or not os.listdir(dest):
         return None
-    if not os.path.isdir(dest):
-        raise FileExistsError(errno.EEXIST, "is a file, and packed atoms are a folder", dest)
     try:
         found = dict(zarr.open_group(dest, mode="r").attrs).get(ATTRIBUTE)
     except (OSError, ValueError, KeyError):
@@ -75,7 +76,10 @@ def _same_packing(
         raise ValueError(
             f"{dest} is an unfinished packing, and one that is not of a file cannot be gone on with: {hint}"
         )
-    layout = PackLayout.from_attributes(journal)
+    try:
+        layout = PackLayout.from_attributes(journal)
+    except (KeyError, TypeError) as error:
+        raise CorruptFileError(dest, "attributes", f"they are not as packing writes them ({error}): {hint}") from error
     for name, what in (("n", "atoms"), ("d", "coordinates"), ("dtype", "entries")):
         if getattr(layout, name) != getattr(wanted, name):
             was, now = getattr(layout, name), getattr(wanted, name)

@@ -18,7 +18,7 @@ from banditmips.atoms.zarr_arrays import WatchedStore, ZarrGrid
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.race.kernels import permuted_coordinates
 
-__all__ = ["is_packed", "open_packed"]
+__all__ = ["is_packed", "open_packed", "read_strictly"]
 
 _ATTEMPTS = 3
 
@@ -27,6 +27,13 @@ def is_packed(group: Any) -> bool:
     """Whether a Zarr group is one that `banditmips.pack` has written, or has begun to write."""
     journal = group.attrs.get(ATTRIBUTE)
     return isinstance(journal, dict) and journal.get("format") == FORMAT
+
+
+def read_strictly(array: Any, selection: Any, source: str) -> NDArray[Any]:
+    """Read a part of a small array, all of whose chunks must be there."""
+    watched: Any = zarr.open_array(WatchedStore(array.store), path=array.path, mode="r")
+    where = f"chunks of {array.basename!r}"
+    return read_patiently(lambda: np.asarray(watched[selection]), _ATTEMPTS, source, lambda: where)
 
 
 def open_packed(group: Any, source: str, memory_limit: int) -> PackedStore:
@@ -84,9 +91,7 @@ class _PackedGroup:
 
     def _whole(self, name: str, length: int) -> NDArray[Any]:
         """Read an array of one dimension."""
-        found = self._array(name, (length,))
-        array: Any = zarr.open_array(WatchedStore(found.store), path=found.path, mode="r")
-        return read_patiently(lambda: np.asarray(array[:]), _ATTEMPTS, self._source, lambda: f"chunks of {name!r}")
+        return read_strictly(self._array(name, (length,)), slice(None), self._source)
 
     def _array(self, name: str, shape: tuple[int, ...]) -> Any:
         where = f"array {name!r}"

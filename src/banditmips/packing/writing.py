@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
-from zarr.core.sync import sync
 
 from banditmips.atoms import AtomStore, DenseStore, PartStore
 from banditmips.atoms.facts import FactsCollector
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
+from banditmips.packing.reading import read_strictly
 from banditmips.race.kernels import permuted_coordinates
 
 __all__ = ["PackWriter"]
@@ -47,7 +48,7 @@ class PackWriter:
         long = min(layout.d, _LONG_CHUNK)
         with self._writing():
             # The journal is there from the first: a run that is killed here leaves a group that says what it is.
-            journal = self._journal(complete=False)
+            journal = self._journal(0)
             self._group = zarr.create_group(self._dest, zarr_format=3, attributes=journal, overwrite=overwrite)
             self._create(
                 "coordinates",
@@ -71,21 +72,21 @@ class PackWriter:
         self._open_arrays()
         self.n_finished = journal["finished_blocks"]
         self._facts.low, self._facts.high = journal["low"], journal["high"]
-        self._facts.column_squares[:] = self._arrays["running_squares"][(self.n_finished - 1) % 2]
+        slot = (self.n_finished - 1) % 2
+        self._facts.column_squares[:] = read_strictly(self._group["running_squares"], slot, self._dest)
         with self._writing():
-            sync(self._delete_unfinished())
+            self._delete_unfinished()
 
-    async def _delete_unfinished(self) -> None:
+    def _delete_unfinished(self) -> None:
         """Delete what a killed run left of unfinished blocks: Zarr would read it before writing over it."""
-        store = self._group.store
         first_shard = self.n_finished * self.layout.atoms_per_block // self.layout.rows_shard[0]
         for array, axis, first in (("rows", 0, first_shard), ("coordinates", 1, self.n_finished)):
-            keys = [key async for key in store.list_prefix(f"{array}/c/")]
-            for key in keys:
-                place = key.split("/")[2:]
+            folder = Path(self._dest, array, "c")
+            for file in [file for file in folder.rglob("*") if file.is_file()]:
+                place = file.relative_to(folder).parts
                 # A number alone is a chunk; anything else is what Zarr was just writing.
                 if not place[-1].isdecimal() or int(place[axis]) >= first:
-                    await store.delete(key)
+                    file.unlink()
 
     def blocks(self, store: AtomStore, memory_limit: int) -> Iterator[int]:
         """Write the blocks that are missing, and yield after each part how many rows it had."""
@@ -126,14 +127,14 @@ class PackWriter:
         # Two places that take turns: the journal's entry says which one holds, so a kill between the two writes does
         # not let the block be counted twice.
         self._write_long("running_squares", facts.column_squares, self.n_finished % 2)
+        self._group.update_attributes(self._journal(self.n_finished + 1))
         self.n_finished += 1
-        self._group.update_attributes(self._journal(complete=False))
 
     def complete(self) -> None:
         """Write the facts that are known only now, and mark the group as complete."""
         with self._writing():
             self._write_long("column_squares", self._facts.facts().column_squares)
-            self._group.update_attributes(self._journal(complete=True))
+            self._group.update_attributes(self._journal(self.n_finished, complete=True))
             del self._group["running_squares"]
 
     def _write_long(self, name: str, values: NDArray[Any], *place: int) -> None:
@@ -141,8 +142,7 @@ class PackWriter:
         for begin in range(0, values.size, _LONG_CHUNK):
             array[(*place, slice(begin, begin + _LONG_CHUNK))] = values[begin : begin + _LONG_CHUNK]
 
-    def _journal(self, complete: bool) -> dict[str, Any]:
-        known = self.n_finished > 0
+    def _journal(self, n_finished: int, complete: bool = False) -> dict[str, Any]:
         return {
             ATTRIBUTE: {
                 "format": FORMAT,
@@ -150,9 +150,9 @@ class PackWriter:
                 **self.layout.to_attributes(),
                 "order_sha256": order_digest(self._order),
                 **self._about,
-                "finished_blocks": self.n_finished,
-                "low": self._facts.low if known else None,
-                "high": self._facts.high if known else None,
+                "finished_blocks": n_finished,
+                "low": self._facts.low if n_finished else None,
+                "high": self._facts.high if n_finished else None,
                 "complete": complete,
             }
         }
