@@ -35,8 +35,8 @@ __all__ = ["Course", "Situation", "coordinate_course", "make_courses", "worth_go
 _EVEN_LINES = 1.2
 """Up to this unevenness of the query's weight over lines, these are drawn uniformly."""
 _SPARSE_ROUNDS = 256
-"""Stored entries of an atom up to which a race on a sparse matrix cannot pay: a value sampled, which is a zero more often
-than not, has to be written down and looked at again, and that takes several times as long as a stored entry's product."""
+"""Stored entries of an atom up to which a race on a sparse matrix cannot pay. A sampled value, which is a zero more
+often than not, has to be written down and looked at in every later round; a stored entry is multiplied once."""
 _SPARSE_BUFFER, _SMALL_BUFFER = 1 / 16, 1 << 17
 """Sampled values that a race may hold, as a part of the stored entries (they take about 33 bytes each while they are
 gathered, so all together a sixth of the matrix), and what is always allowed."""

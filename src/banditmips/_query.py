@@ -341,27 +341,31 @@ class Query:
         outcome.n_multiplies += begun.n_multiplies
         return outcome
 
-    def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
-        """Positions of the survivors, best first; of equals the one with the smaller index."""
+    def _best(self, outcome: Outcome) -> NDArray[np.int64]:
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
         scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        return np.lexsort((outcome.survivors, -scores))
+        places = np.arange(scores.size)
+        if scores.size > self._k:
+            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
 
     def _rescore(self, outcome: Outcome) -> None:
         from banditmips.race.elimination import finish_exactly
 
         reader = self._exact_reader
-
         # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         for name in ("survivors", "scores", "radius", "exact"):
             setattr(outcome, name, getattr(outcome, name)[best])
         best = np.flatnonzero(~outcome.exact)
-        cost = reader.exact_cost(outcome.survivors[best])
-        if best.size and self._affordable(cost, outcome.n_multiplies):
-            finish_exactly(outcome, reader, best, cost)
+        if best.size:
+            cost = reader.exact_cost(outcome.survivors[best])
+            if self._affordable(cost, outcome.n_multiplies):
+                finish_exactly(outcome, reader, best, cost)
 
     def _result(self, outcome: Outcome, plan: str, bytes_read: int) -> SearchResult:
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         pad = self._k - best.size
         scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
         radius = np.append(outcome.radius[best], np.zeros(pad))
