@@ -73,7 +73,8 @@ def open_atoms(
         Name of the dataset of an HDF5 file, of the array of a Zarr group or an ``.npz`` file, of the list column of a
         Parquet or Arrow file. Not needed where there is only one.
     memory_limit
-        Bytes of atoms to hold in memory, beside what `BanditMIPS` keeps for its searches.
+        Bytes of atoms to hold in memory, beside what `BanditMIPS` keeps for its searches. (Queries that run side by
+        side read a plain file into buffers of their own, each as large as that.)
     missing_chunks : {"error", "fill_value"}
         What a chunk stands for that a Zarr array or HDF5 dataset does not hold. Both libraries take it for one that is
         full of the fill value (and Zarr leaves out such chunks when it writes); here that has to be asked for, because

@@ -236,7 +236,7 @@ class Query:
 
     def _race(self, unfinished: Unfinished | None) -> tuple[Outcome, list[str]]:
         """Race the candidates; return the outcome, and on what they raced."""
-        from banditmips._courses import make_courses
+        from banditmips._courses import course_to_measure, make_courses
         from banditmips.race.buckets import race_buckets
         from banditmips.race.elimination import measure
 
@@ -252,12 +252,8 @@ class Query:
             return self._run(part, make_courses(self._situation, part.candidates.size))
 
         def measure_best(part: Contest, size: int) -> Outcome:
-            course = courses[0]
-            bound = self._bound(course, part)
-            # Where lines are sampled, as many as hold that many coordinates; no more than are at hand without reading.
-            size = size if course.lines is None else max(size // int(course.lines.widths[0]), 2)
-            size = min(size, getattr(course.schedule, "limit", size))
-            return measure(course.contest(part), course.reader, course.sampler, bound, size)
+            course, units = course_to_measure(self._situation, part.candidates.size, size)
+            return measure(course.contest(part), course.reader, course.sampler, self._bound(course, part), units)
 
         return race_buckets(contest, self._atoms.buckets, run, measure_best), texts
 

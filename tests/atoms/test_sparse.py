@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
+from banditmips import _courses
 from banditmips.race.kernels import permuted_coordinates
 
 FORMS = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
@@ -81,7 +82,7 @@ def test_the_planner_takes_the_product_where_a_race_cannot_pay():
     by_row = bm.search(matrix, query, trace=True)
     assert "the matrix is stored by row" in by_row.trace.plan
     by_column = bm.search(matrix.tocsc(), query, trace=True)
-    assert "atoms have 20 stored entries on average, too few to sample from" in by_column.trace.plan
+    assert "atoms have 20 stored entries on average; from 100,000 on a race is faster" in by_column.trace.plan
     for result in (by_row, by_column):
         assert (result.n_rounds, result.n_multiplies) == (0, matrix.nnz)
         assert result.indices[0] == (matrix @ query).argmax()
@@ -89,7 +90,8 @@ def test_the_planner_takes_the_product_where_a_race_cannot_pay():
     assert "way: exact scores of all candidates\nbecause the matrix is stored by row" in text
 
 
-def test_the_planner_races_where_columns_are_at_hand_and_rows_are_long():
+def test_the_planner_races_where_columns_are_at_hand_and_rows_are_long(monkeypatch):
+    monkeypatch.setattr(_courses, "_SPARSE_RACE", 1000)
     atoms, query = planted()
     result = bm.BanditMIPS(layout="full").fit(scipy.sparse.csr_array(atoms)).search(query, trace=True)
     assert result.n_rounds > 0
