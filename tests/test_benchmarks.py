@@ -491,19 +491,30 @@ def test_ways_of_searching_files_agree_and_count_their_bytes(tmp_path):
     atoms = np.load(path)
     queries = np.stack([scale.make_query(number, SMALL.d) for number in range(2)])
     truth = (queries @ atoms.T).argmax(axis=1).tolist()
+    packing = scale.pack(path, SMALL)
+    packed = scale.packed_path(path)
     results = {
         "npy, scan": scale.scan(path, SMALL),
         "npy, no index": scale.search_without_index(path, SMALL),
         "npy, index": scale.search_with_index(path, SMALL),
+        "packed, no index": scale.search_without_index(packed, SMALL),
+        "packed, index": scale.search_with_index(packed, SMALL),
     }
-    assert [found["indices"] for found in results.values()] == [truth] * 3
+    assert [found["indices"] for found in results.values()] == [truth] * 5
     assert max(results["npy, index"]["bytes"]) < 0.2 * atoms.nbytes < max(results["npy, no index"]["bytes"])
     for found in results.values():
         found["resident"] = scale.most_resident()
         assert scale._row("x", found, results["npy, scan"], SMALL).startswith("x   ")
+    assert f"{packing['n_blocks']} blocks" in scale._row_of_packing({**packing, "resident": 1}, SMALL)
+    assert atoms.nbytes < packing["written"] < 1.2 * atoms.nbytes
+    results["packed, one round"] = scale.search_one_round(packed, SMALL)
     results["sparse"] = scale.search_sparse(path, SMALL)
     assert results["sparse"]["right"]
-    assert "the index read" in scale._judge(results, SMALL)[0]  # one atom of 20 is more than 2 %
+    missed = scale._judge(results, SMALL)
+    assert len(missed) == 1
+    assert "the index read" in missed[0]  # one atom of 20 is more than 2 %
+    results["packed, one round"]["bytes"] = [atoms.nbytes // 100]
+    assert any("round one read 1.00% of the packed file" in text for text in scale._judge(results, SMALL))
     results["npy, index"]["indices"] = [-1, -1]
     assert any("npy, index found [-1, -1]" in text for text in scale._judge(results, SMALL))
 

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from banditmips._validate import Options
 from banditmips.atoms.cache import CachedReader
 from banditmips.atoms.lines import LineReader
+from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.atoms.sparse import SparseReader, SparseStore
 from banditmips.race import kernels
 from banditmips.race.elimination import Contest, Reader
 from banditmips.race.lines import FIRST_LINES, MOST_LINES, LimitedSchedule, LineSchedule, QueryLines
+from banditmips.race.packed import PackedSchedule
 from banditmips.race.planner import Schedule
 from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
 from banditmips.race.setup import make_sampler
@@ -88,6 +90,7 @@ class Situation:
     objective: int
     support: NDArray[np.int64]
     row_scale: NDArray[np.float64] | None
+    k: int
 
     @property
     def check_finite(self) -> bool:
@@ -120,12 +123,21 @@ class Situation:
 
     def takes_cache(self) -> bool:
         """Whether cached coordinates, which are uniform ones, suit the query and the options."""
-        if self.atoms.cache is None or self.options.sampling not in ("auto", "uniform") or self.options.replacement:
+        return self.atoms.cache is not None and self.takes_uniform(self.query)
+
+    def takes_uniform(self, query: NDArray[np.float64]) -> bool:
+        """Whether uniform coordinates suit the options and a query, or its non-zero part."""
+        if self.options.sampling not in ("auto", "uniform") or self.options.replacement:
             return False
         is_product = self.objective == kernels.PRODUCT
-        return not is_product or (self.support.size > 0 and unevenness(self.query) <= EVEN_ENOUGH_FOR_CACHE)
+        return not is_product or (self.support.size > 0 and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE)
 
-    def why_exactly(self, k: int) -> str | None:
+    def takes_packed(self) -> bool:
+        """Whether packed coordinates suit the query and the options: as cached ones, but zeros can be passed over."""
+        asked_for = self.options.sampling == "uniform" and not self.options.replacement
+        return asked_for or self.takes_uniform(self.query[self.support])
+
+    def why_exactly(self) -> str | None:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
         if isinstance(store, SparseStore) and self.options.rescore:
@@ -138,14 +150,27 @@ class Situation:
                     "(rescore=False races for fewer multiplies)"
                 )
             return None
+        if isinstance(store, PackedStore):
+            return self._why_exactly_packed(store)
         if not isinstance(store, PartStore) or self.takes_cache():
             return None
         sampled = _share_of_first_round(store, store.n_lines)
         if sampled > MOST_LINES:
             return f"atoms come in {store.n_lines} lines of {store.line_width:,} coordinates, too few to sample from"
-        returned = store.share_of_rows(k) if self.options.rescore else 0.0
+        returned = store.share_of_rows(self.k) if self.options.rescore else 0.0
         if sampled + returned >= 1.0:
             return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
+        return None
+
+    def _why_exactly_packed(self, store: PackedStore) -> str | None:
+        n, d = store.shape
+        if not store.is_whole and self.support.size and not self.takes_packed():
+            # Any other coordinates would have to be read by row, and then the row is as good as read.
+            packed = f"{store.order.size:,} of {d:,} coordinates"
+            return f"the query is too uneven for the uniform sample that is packed, {packed}"
+        returned = min(1.0, self.k * store.layout.rows_chunk[0] / n) if self.options.rescore else 0.0
+        if not self.takes_cache() and store.layout.coordinates_chunk[0] / d + returned >= 1.0:
+            return "a first sample and the atoms returned take all bytes"
         return None
 
 
@@ -178,6 +203,9 @@ def coordinate_course(situation: Situation) -> Course:
 
 def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
     """Choose what to sample first, and what to go on with where that has not decided the race."""
+    packed = situation.atoms.store
+    if isinstance(packed, PackedStore) and situation.takes_packed():
+        return [_packed_course(situation, packed, n_candidates)]
     store = situation.lined
     if store is None or situation.options.bound != "paired":
         return [coordinate_course(situation)]
@@ -199,6 +227,38 @@ def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
     if lines is not None:
         courses.append(lines)
     return courses or [coordinate_course(situation)]
+
+
+def _packed_course(situation: Situation, store: PackedStore, n_candidates: int) -> Course:
+    """Sample uniformly as far as coordinates are stored by coordinate, from the cache as far as that goes."""
+    query, support, seed = situation.query, situation.support, situation.options.seed
+    cache, layout = situation.atoms.cache, store.layout
+    everywhere = support.size == query.size or situation.takes_uniform(query)
+    inside = None
+    if not everywhere:  # mostly zeros, which are passed over
+        inside = np.zeros(query.size, dtype=np.bool_)
+        inside[support] = True
+    population = query.size if inside is None else support.size
+    n_packed = store.order.size if inside is None else int(np.count_nonzero(inside[store.order]))
+    schedule = PackedSchedule(
+        max_buffer=max(store.memory_limit // 16, 1 << 20),
+        limit=n_packed,
+        n_candidates=n_candidates,
+        at_hand=cache.n_coordinates if everywhere and cache is not None else 0,
+        # Of a sparse query's coordinates, fewer lie in a chunk.
+        chunk_width=max(1, layout.coordinates_chunk[0] * population // query.size),
+        chunk_height=layout.atoms_per_block,
+        n_blocks=layout.n_blocks,
+        row_cost=layout.rows_chunk[0] * layout.d if situation.options.rescore else None,
+        n_returned=situation.k,
+    )
+    return Course(
+        f"{n_packed} packed coordinates, bound {situation.options.bound}",
+        situation.reader(cached=everywhere),
+        UniformSampler(query.size, seed, inside),
+        schedule,
+        share=population / query.size,
+    )
 
 
 def course_to_measure(situation: Situation, n_candidates: int, size: int) -> tuple[Course, int]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "lane_for"]
+__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "check_seed", "lane_for"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,14 @@ def check_range(known: tuple[float, float] | None, options: Options) -> None:
     given = options.value_range
     if known is not None and given is not None and not given[0] <= known[0] <= known[1] <= given[1]:
         raise ValueError(f"value_range is {given}, but the atoms' entries lie between {known[0]} and {known[1]}")
+
+
+def check_seed(store: AtomStore, options: Options) -> None:
+    """Refuse a seed whose coordinates are not the ones that were packed."""
+    from banditmips.atoms.packed import PackedStore
+
+    if isinstance(store, PackedStore) and store.seed != options.seed:
+        raise ValueError(f"seed must be {store.seed}, with which these atoms were packed, got {options.seed}")
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -147,7 +155,7 @@ class Query:
         is_product = options.objective in ("inner_product", "cosine")
         self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
         self._row_scale = self._make_row_scale()
-        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale)
+        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale, k)
         self._exact_reader: Reader = self._situation.reader()
 
     def _make_row_scale(self) -> NDArray[np.float64] | None:
@@ -214,7 +222,7 @@ class Query:
             return "delta is 0"
         if self._candidates.size <= self._k and self._options.rescore:
             return "no more than k are there"
-        return self._situation.why_exactly(self._k)
+        return self._situation.why_exactly()
 
     def explain(self) -> str:
         """Say in words how the query would be answered."""
