@@ -1,1 +1,16 @@
-"""The paper's figures run again: one module for each, a runner, and the rows that they leave."""
+"""The paper's figures run again, as ``banditmips reproduce`` does it.
+
+    plan        which tasks a figure consists of
+      figure1, figure2, tradeoffs (3, 5, 6), figure4, figure7, figure8, figure9,
+      beyond (other bounds, Theorem 1), beyond_clock, beyond_failures
+        entries   the datasets with the paper's constants, the methods with their settings
+        trials    one trial of some methods on one dataset: what most tasks are
+    runner      runs tasks in processes, skips what is done, writes each row the moment it is there
+    rows        the file of rows, and what tells one row from another
+    record      run.json: settings, machine, versions
+    published   what the authors' logs say
+
+Every method is run twice where it is the paper's own: with the paper's settings, and with this package's defaults.
+Accuracies come from exact products of the atoms returned. Where real data are not there, surrogates stand in, and every
+row made so says it.
+"""

@@ -58,7 +58,8 @@ class Row:
         True where synthetic numbers stood in for the real data.
     algorithm
         The name in the authors' logs: BanditMIPS, BanditMIPS-alpha, Bucket_AE, BoundedME, Greedy-MIPS, LSH-MIPS,
-        PCA-MIPS, H2-ALSH-MIPS, NEQ-MIPS, HNSW-MIPS, NAPG-MIPS or Naive.
+        PCA-MIPS, H2-ALSH-MIPS, NEQ-MIPS, HNSW-MIPS, NAPG-MIPS or Naive. Besides, MatchingPursuit in figure 8, and
+        "BanditMIPS, fitted" in beyond_clock.
     settings
         "paper" (its bound, sigma and sampling, and all baselines) or "ours" (this package's defaults).
     n, d, k
