@@ -42,7 +42,7 @@ def atoms():
 
 @pytest.fixture(scope="module")
 def queries():
-    return 1.0 + np.random.default_rng(1).normal(size=(3, D))
+    return 1.0 + np.random.default_rng(1).normal(size=(2, D))
 
 
 @pytest.fixture(scope="module")
