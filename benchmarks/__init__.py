@@ -10,4 +10,6 @@ answering) and lines (a figure beside its goal).
 - `records`, `goals`: what was measured, and whether it is enough
 - `growth`, `multiplies`, `grid`: the sections that are not a plain workload
 - `report`, `charts`, `machine`: what is printed and written
+
+`scale` is a command of its own, ``python -m benchmarks.scale``: bytes and memory of searches of files on disk.
 """

@@ -14,7 +14,7 @@ from banditmips import datasets
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import __main__ as command
-from benchmarks import charts, goals, grid, growth, machine, measure, multiplies, report, run, runner, truth
+from benchmarks import charts, goals, grid, growth, machine, measure, multiplies, report, run, runner, scale, truth
 from benchmarks.ours import Ours
 from benchmarks.peers import GRAPHS, PEERS, missing_peers
 from benchmarks.records import Record, best_flat, merge
@@ -477,3 +477,48 @@ def test_a_run_writes_everything_and_survives_a_section_that_fails(tmp_path, mon
     assert [row["name"] for row in rows] == ["NumPy BLAS", "fitted"]
     assert {path.name for path in tmp_path.iterdir()} == {"raw.jsonl", "table.md", "speed-up.svg", "speed-up.png"}
     assert run.run(quick=True, out=tmp_path, only=["else"], threads=1) == 2
+
+
+# atoms on disk
+
+SMALL = scale.Size(20, 150_000, 2, 10**12, 300, 500, 1 << 20)
+
+
+@pytest.mark.skipif(not hasattr(scale.os, "posix_fadvise"), reason="the system's cache cannot be emptied here")
+def test_ways_of_searching_files_agree_and_count_their_bytes(tmp_path):
+    path = tmp_path / "atoms.npy"
+    scale.write_atoms(path, SMALL.n, SMALL.d)
+    atoms = np.load(path)
+    queries = np.stack([scale.make_query(number, SMALL.d) for number in range(2)])
+    truth = (queries @ atoms.T).argmax(axis=1).tolist()
+    packing = scale.pack(path, SMALL)
+    packed = scale.packed_path(path)
+    results = {
+        "npy, scan": scale.scan(path, SMALL),
+        "npy, no index": scale.search_without_index(path, SMALL),
+        "npy, index": scale.search_with_index(path, SMALL),
+        "packed, no index": scale.search_without_index(packed, SMALL),
+        "packed, index": scale.search_with_index(packed, SMALL),
+    }
+    assert [found["indices"] for found in results.values()] == [truth] * 5
+    assert max(results["npy, index"]["bytes"]) < 0.2 * atoms.nbytes < max(results["npy, no index"]["bytes"])
+    for found in results.values():
+        found["resident"] = scale.most_resident()
+        assert scale._row("x", found, results["npy, scan"], SMALL).startswith("x   ")
+    assert f"{packing['n_blocks']} blocks" in scale._row_of_packing({**packing, "resident": 1}, SMALL)
+    assert atoms.nbytes < packing["written"] < 1.2 * atoms.nbytes
+    results["packed, one round"] = scale.search_one_round(packed, SMALL)
+    results["sparse"] = scale.search_sparse(path, SMALL)
+    assert results["sparse"]["right"]
+    missed = scale._judge(results, SMALL)
+    assert len(missed) == 1
+    assert "the index read" in missed[0]  # one atom of 20 is more than 2 %
+    results["packed, one round"]["bytes"] = [atoms.nbytes // 100]
+    assert any("round one read 1.00% of the packed file" in text for text in scale._judge(results, SMALL))
+    results["npy, index"]["indices"] = [-1, -1]
+    assert any("npy, index found [-1, -1]" in text for text in scale._judge(results, SMALL))
+
+
+def test_a_scale_run_has_its_sizes():
+    assert 4 * scale.FULL.n * scale.FULL.d == 16_000_000_000
+    assert 4 * scale.QUICK.n * scale.QUICK.d == 524_288_000

@@ -9,12 +9,14 @@ from banditmips._opening import open_atoms
 from banditmips._result import Round, SearchResult, StopReason, Trace
 from banditmips._search import search
 from banditmips._version import __version__
+from banditmips.packing import PackReport, pack
 from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 
 __all__ = [
     "BanditMIPS",
     "CorruptFileError",
     "MatchingPursuit",
+    "PackReport",
     "PursuitResult",
     "PursuitStop",
     "Round",
@@ -28,6 +30,7 @@ __all__ = [
     "load",
     "matching_pursuit",
     "open_atoms",
+    "pack",
     "search",
 ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._query import AtomSet, check_range
+from banditmips._query import AtomSet, check_range, check_seed
 from banditmips._result import SearchResult
 from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
@@ -155,6 +155,7 @@ class BanditMIPS:
         return self
 
     def _prepare(self, store: AtomStore, size: CacheSize) -> AtomSet:
+        check_seed(store, self._options)
         facts, cache = self._read(store, size)
         by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
         atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)

@@ -13,9 +13,10 @@ from banditmips._extras import require
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
+    from banditmips.atoms.packed import PackedStore
     from banditmips.atoms.parts import PartStore
 
-__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "kind_of", "open_atoms", "open_rows", "store_of_foreign"]
+__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "READ_WHOLE", "kind_of", "open_atoms", "open_rows", "store_of_foreign"]
 
 DEFAULT_MEMORY_LIMIT = 1 << 28
 """Bytes of atoms that a store may hold: 256 MB."""
@@ -33,7 +34,8 @@ FILE_KINDS = {
 }
 """What a file is, by its suffix."""
 
-_READ_WHOLE = ("npz", "csv")
+READ_WHOLE = ("npz", "csv")
+"""Files that cannot be searched where they lie."""
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:
@@ -65,12 +67,14 @@ def open_atoms(
     ----------
     path
         ``.npy`` (in either order), ``.h5`` or ``.hdf5``, ``.zarr`` (a folder, or any URL that fsspec knows),
-        ``.parquet``, ``.arrow`` or ``.feather``; or ``.npz`` and ``.csv``, which are always read whole.
+        ``.parquet``, ``.arrow`` or ``.feather``; or ``.npz`` and ``.csv``, which are always read whole. What
+        `banditmips.pack` has written is never read whole.
     dataset
         Name of the dataset of an HDF5 file, of the array of a Zarr group or an ``.npz`` file, of the list column of a
         Parquet or Arrow file. Not needed where there is only one.
     memory_limit
-        Bytes of atoms to hold in memory, beside what `BanditMIPS` keeps for its searches.
+        Bytes of atoms to hold in memory, beside what `BanditMIPS` keeps for its searches. (Queries that run side by
+        side read a plain file into buffers of their own, each as large as that.)
     missing_chunks : {"error", "fill_value"}
         What a chunk stands for that a Zarr array or HDF5 dataset does not hold. Both libraries take it for one that is
         full of the fill value (and Zarr leaves out such chunks when it writes); here that has to be asked for, because
@@ -103,11 +107,13 @@ def open_atoms(
     >>> result.bytes_read < atoms.nbytes / 20
     True
     """
+    from banditmips.atoms.parts import PartStore
+
     kind = kind_of(path)
     _check_options(memory_limit, missing_chunks)
     if missing_chunks != "error" and kind not in ("zarr", "hdf5"):
         raise ValueError(f"missing_chunks is for Zarr and HDF5 only, and {os.fspath(path)} is neither")
-    if kind in _READ_WHOLE:
+    if kind in READ_WHOLE:
         from banditmips._tables import read_matrix
         from banditmips._validate import as_store
 
@@ -115,19 +121,25 @@ def open_atoms(
     if kind != "zarr":
         with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
             pass
-    return whole_if_small(_open_in_place(kind, path, dataset, memory_limit, missing_chunks), memory_limit)
+    store = _open_in_place(kind, path, dataset, memory_limit, missing_chunks)
+    return whole_if_small(store, memory_limit) if isinstance(store, PartStore) else store
 
 
 def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
     """Open a range of the rows of a file, as `open_atoms` does: a small one is read at once."""
     from banditmips._tables import read_matrix
     from banditmips._validate import as_store
+    from banditmips.atoms.parts import PartStore
     from banditmips.atoms.rows import RowRange
 
     kind = kind_of(path)
-    if kind in _READ_WHOLE:
+    if kind in READ_WHOLE:
         return as_store(read_matrix(path, None, header=None)[slice(*rows)])
     whole = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
+    if not isinstance(whole, PartStore):
+        raise ValueError(
+            f"{os.fspath(path)} is packed for one machine: give the file it was packed from, or shards of it"
+        )
     return whole_if_small(RowRange(whole, *rows), DEFAULT_MEMORY_LIMIT)
 
 
@@ -140,7 +152,7 @@ def _check_options(memory_limit: object, missing_chunks: object) -> None:
 
 def _open_in_place(
     kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
-) -> PartStore:
+) -> PartStore | PackedStore:
     purpose = f"reading {os.path.basename(os.fspath(path).rstrip('/'))}"
     if kind == "npy":
         from banditmips.atoms.raw import open_npy

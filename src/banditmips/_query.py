@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "lane_for"]
+__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "check_seed", "lane_for"]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,14 @@ def check_range(known: tuple[float, float] | None, options: Options) -> None:
     given = options.value_range
     if known is not None and given is not None and not given[0] <= known[0] <= known[1] <= given[1]:
         raise ValueError(f"value_range is {given}, but the atoms' entries lie between {known[0]} and {known[1]}")
+
+
+def check_seed(store: AtomStore, options: Options) -> None:
+    """Refuse a seed whose coordinates are not the ones that were packed."""
+    from banditmips.atoms.packed import PackedStore
+
+    if isinstance(store, PackedStore) and store.seed != options.seed:
+        raise ValueError(f"seed must be {store.seed}, with which these atoms were packed, got {options.seed}")
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -144,7 +152,7 @@ class Query:
         is_product = options.objective in ("inner_product", "cosine")
         self._support = np.flatnonzero(self._query) if is_product else np.arange(d)
         self._row_scale = self._make_row_scale()
-        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale)
+        self._situation = Situation(atom_set, options, self._query, self._objective, self._support, self._row_scale, k)
         self._exact_reader: Reader = self._situation.reader()
 
     def _screened(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -220,7 +228,7 @@ class Query:
             return "delta is 0"
         if self._candidates.size <= self._k and self._options.rescore:
             return "no more than k are there"
-        return self._situation.why_exactly(self._k)
+        return self._situation.why_exactly()
 
     def explain(self) -> str:
         """Say in words how the query would be answered."""
@@ -264,7 +272,7 @@ class Query:
 
     def _race(self, unfinished: Unfinished | None) -> tuple[Outcome, list[str]]:
         """Race the candidates; return the outcome, and on what they raced."""
-        from banditmips._courses import make_courses
+        from banditmips._courses import course_to_measure, make_courses
         from banditmips.race.buckets import race_buckets
         from banditmips.race.elimination import measure
 
@@ -280,12 +288,8 @@ class Query:
             return self._run(part, make_courses(self._situation, part.candidates.size))
 
         def measure_best(part: Contest, size: int) -> Outcome:
-            course = courses[0]
-            bound = self._bound(course, part)
-            # Where lines are sampled, as many as hold that many coordinates; no more than are at hand without reading.
-            size = size if course.lines is None else max(size // int(course.lines.widths[0]), 2)
-            size = min(size, getattr(course.schedule, "limit", size))
-            return measure(course.contest(part), course.reader, course.sampler, bound, size)
+            course, units = course_to_measure(self._situation, part.candidates.size, size)
+            return measure(course.contest(part), course.reader, course.sampler, self._bound(course, part), units)
 
         return race_buckets(contest, self._atoms.buckets, run, measure_best), texts
 
@@ -367,27 +371,31 @@ class Query:
         outcome.n_multiplies += begun.n_multiplies
         return outcome
 
-    def _ranking(self, outcome: Outcome) -> NDArray[np.int64]:
-        """Positions of the survivors, best first; of equals the one with the smaller index."""
+    def _best(self, outcome: Outcome) -> NDArray[np.int64]:
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
         scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        return np.lexsort((outcome.survivors, -scores))
+        places = np.arange(scores.size)
+        if scores.size > self._k:
+            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
 
     def _rescore(self, outcome: Outcome) -> None:
         from banditmips.race.elimination import finish_exactly
 
         reader = self._exact_reader
-
         # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         for name in ("survivors", "scores", "radius", "exact"):
             setattr(outcome, name, getattr(outcome, name)[best])
         best = np.flatnonzero(~outcome.exact)
-        cost = reader.exact_cost(outcome.survivors[best])
-        if best.size and self._affordable(cost, outcome.n_multiplies):
-            finish_exactly(outcome, reader, best, cost)
+        if best.size:
+            cost = reader.exact_cost(outcome.survivors[best])
+            if self._affordable(cost, outcome.n_multiplies):
+                finish_exactly(outcome, reader, best, cost)
 
     def _result(self, outcome: Outcome, plan: str, bytes_read: int) -> SearchResult:
-        best = self._ranking(outcome)[: self._k]
+        best = self._best(outcome)
         pad = self._k - best.size
         scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
         radius = np.append(outcome.radius[best], np.zeros(pad))

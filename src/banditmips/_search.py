@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._query import AtomSet, Query, candidates_of, check_range, lane_for
+from banditmips._query import AtomSet, Query, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
 
@@ -200,6 +200,7 @@ def run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_range(atom_set.known_range, options)
+    check_seed(atom_set.store, options)
     if options.objective == "cosine" and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered

@@ -153,10 +153,12 @@ def _read_parquet(path: Path, key: str | None) -> NDArray[Any]:
 def _read_through_store(path: Path, key: str | None) -> NDArray[Any]:
     """Read a file whole that could also be searched where it lies."""
     from banditmips._opening import open_atoms
+    from banditmips.atoms import DenseStore
 
-    store: Any = open_atoms(path, dataset=key, memory_limit=sys.maxsize)
-    array: NDArray[Any] = store.array
-    return array
+    store = open_atoms(path, dataset=key, memory_limit=sys.maxsize)
+    if not isinstance(store, DenseStore):
+        raise ValueError(f"{path}: holds packed atoms, which are searched but not read whole (its array 'rows' may be)")
+    return store.array
 
 
 def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:

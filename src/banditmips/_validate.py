@@ -24,6 +24,7 @@ __all__ = [
     "check_bucket_size",
     "check_k",
     "check_layout",
+    "check_positive",
     "check_rows",
     "reject_unknown",
 ]
@@ -163,6 +164,11 @@ def check_layout(layout: object, max_extra_memory: object) -> tuple[str, int | N
     if max_extra_memory is None:
         return str(layout), None
     return str(layout), _check_integer("max_extra_memory", max_extra_memory, minimum=0)
+
+
+def check_positive(name: str, value: object) -> int:
+    """Check a number of things, of which there must be some."""
+    return _check_integer(name, value, minimum=1)
 
 
 def as_store(atoms: Any) -> AtomStore:

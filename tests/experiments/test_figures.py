@@ -98,7 +98,7 @@ def test_epsilon_is_per_coordinate():
 
 
 @pytest.mark.parametrize("effort", ["full", "quick"])
-@pytest.mark.parametrize("dataset", FOUR)
+@pytest.mark.parametrize("dataset", sorted(FOUR))
 def test_figure_2_has_every_algorithm_at_k_5(dataset, effort):
     found = {(entry.algorithm, entry.settings) for entry in entries_of("figure2", effort, dataset)}
     races = {(name, settings) for name in ("BanditMIPS", "BanditMIPS-alpha") for settings in (PAPER, OURS)}

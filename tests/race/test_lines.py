@@ -214,7 +214,9 @@ def test_bins_race_on_lines_too(lined_array):
     atoms, query = planted(n=60)
     for layout in ("auto", "none"):
         index = bm.BanditMIPS(bucket_size=7, layout=layout).fit(lined_array(atoms, WIDTH))
-        np.testing.assert_array_equal(index.search(query, 3).indices, np.argsort(-(atoms @ query))[:3])
+        for rescore in (True, False):  # without, the best of each bin are measured on lines of their own
+            found = index.search(query, 3, rescore=rescore)
+            np.testing.assert_array_equal(found.indices, np.argsort(-(atoms @ query))[:3])
 
 
 def test_a_budget_is_kept_on_lines(lined_array):

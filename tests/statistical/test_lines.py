@@ -10,7 +10,7 @@ pytestmark = pytest.mark.statistical
 
 N_ATOMS, WIDTH, D = 10, 8, 2003
 N_LINES = -(-D // WIDTH)  # the last is shorter
-TRIALS = {0.1: 400, 0.01: 2000}
+TRIALS = {0.1: 300, 0.01: 1000}
 
 
 def repeated(values):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms.parts import Part
+from banditmips.atoms.parts import Part, PartStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
@@ -117,10 +117,14 @@ def cache_size(n: int, d: int, itemsize: int, available: int | None) -> CacheSiz
 
 def build_cache(store: AtomStore, seed: int, size: CacheSize) -> WarmCache:
     """Cache the first coordinates of the seed's uniform order."""
+    from banditmips.atoms.packed import PackedStore
+
     n, d = store.shape
     order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
     prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
-    step = max(1, (1 << 20) // size.by_atom)
+    # Where the entries of a coordinate lie together, they are read together.
+    together = isinstance(store, (PackedStore, PartStore)) and store.by_column
+    step = n if together else max(1, (1 << 20) // size.by_atom)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         store.gather(rows, order, prefix[start : start + rows.size])

@@ -80,11 +80,13 @@ class LineReader:
         out[...] = sums[row_place][:, place]
 
     def _sum(self, part: Part, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        if self._check_finite and not np.isfinite(part.values).all():
+        sums = part_sums(part, None, self._query, self._objective)
+        # What is not finite carries over into the sums; so does what is merely too large.
+        if self._check_finite and not (np.isfinite(sums).all() or np.isfinite(part.values).all()):
             i, j = np.argwhere(~np.isfinite(part.values))[0]
             text = f"atoms has {part.values[i, j]} at row {{row}}, column {part.first_column + j} (argument 'atoms')"
             raise BadAtomError(text, rows[part.rows][i])
-        return part_sums(part, None, self._query, self._objective)
+        return sums
 
     def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
         """Return what the lines seen so far show of the scatter of the rows' entries, scaled up to all."""

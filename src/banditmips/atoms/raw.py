@@ -37,12 +37,14 @@ class _Task(NamedTuple):
     """A box to be read.
 
     `majors` are the rows (of a file in C order, else the columns) and `segments` the runs in each of them; `parts`
-    says what becomes of it: the number of the span, the rows asked for, the first column, and where in the box.
+    says what becomes of it: the number of the span, the rows asked for, the first column, and where in the box. The
+    room comes from the thread that asks: memory that the reading threads took would stay with each of them.
     """
 
     majors: NDArray[np.int64]
     segments: list[Span]
     parts: list[tuple[int, slice, int, Any]]
+    box: NDArray[Any]
 
 
 class RawStore(PartStore):
@@ -91,8 +93,12 @@ class RawStore(PartStore):
             raise CorruptFileError(self.path, "file", problem)
 
     def _open(self) -> None:
-        self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        self._close = weakref.finalize(self, os.close, self._descriptor)
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+        self._descriptor, self._scattered = os.open(self.path, flags), os.open(self.path, flags)
+        self._close = weakref.finalize(self, _close_both, self._descriptor, self._scattered)
+        if hasattr(os, "posix_fadvise"):
+            # Else the system reads ahead, several times as much as is asked for.
+            os.posix_fadvise(self._scattered, 0, 0, os.POSIX_FADV_RANDOM)
         self._state = self._look()
 
     def _look(self) -> tuple[int, int]:
@@ -101,7 +107,7 @@ class RawStore(PartStore):
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to another process: where the file is, and what it looked like."""
-        left_behind = ("_descriptor", "_close")
+        left_behind = ("_descriptor", "_scattered", "_close")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -143,9 +149,9 @@ class RawStore(PartStore):
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         tasks = self._fortran_tasks(rows, spans) if self.by_column else self._c_tasks(rows, spans)
-        for task, box in self._prefetcher.map(self._run, tasks, _LOOK_AHEAD):
+        for task in self._prefetcher.map(self._run, tasks, _LOOK_AHEAD):
             for span, positions, first_column, place in task.parts:
-                values = box[place]
+                values = task.box[place]
                 yield Part(span, positions, first_column, values.T if self.by_column else values)
 
     def _c_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
@@ -160,7 +166,7 @@ class RawStore(PartStore):
                 for number, start, stop in batch:
                     parts.append((number, some, start, np.s_[:, at : at + stop - start]))
                     at += stop - start
-                yield _Task(rows[some], [(start, stop) for _, start, stop in batch], parts)
+                yield self._task(rows[some], [(start, stop) for _, start, stop in batch], parts)
 
     def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
         """Which runs of rows to read in each column of a file in Fortran order."""
@@ -183,27 +189,29 @@ class RawStore(PartStore):
                     low, high = np.searchsorted(rows, (segments[0][0], segments[-1][1])).tolist()
                     if low < high:
                         place = np.s_[:, _places(rows[low:high], segments)]
-                        yield _Task(columns, segments, [(number, slice(low, high), first, place)])
+                        yield self._task(columns, segments, [(number, slice(low, high), first, place)])
 
-    def _run(self, task: _Task) -> tuple[_Task, NDArray[Any]]:
+    def _task(self, majors: NDArray[np.int64], segments: list[Span], parts: list[tuple[int, slice, int, Any]]) -> _Task:
+        width = sum(stop - start for start, stop in segments)
+        return _Task(majors, segments, parts, np.empty((majors.size, width), dtype=self.dtype))
+
+    def _run(self, task: _Task) -> _Task:
         def where() -> str:
             what = "columns" if self.by_column else "rows"
             return f"{what} {task.majors[0]} to {task.majors[-1]}"
 
-        box = read_patiently(lambda: self._read_box(task), _ATTEMPTS, str(self.path), where)
+        read_patiently(lambda: self._fill(task), _ATTEMPTS, str(self.path), where)
         self._check_unchanged()
-        return task, box
+        return task
 
-    def _read_box(self, task: _Task) -> NDArray[Any]:
+    def _fill(self, task: _Task) -> None:
         itemsize = self.dtype.itemsize
-        width = sum(stop - start for start, stop in task.segments)
-        box = np.empty((task.majors.size, width), dtype=self.dtype)
-        flat = box.reshape(-1).view(np.uint8).data
+        flat = task.box.reshape(-1).view(np.uint8).data
         begins = self._offset + task.majors * (self._length * itemsize)
-        if width == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size:
+        if task.box.shape[1] == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size:
             self._read(int(begins[0]), flat)
             count_bytes(_pages(begins[:1], begins[:1] + len(flat)))
-            return box
+            return
         at = 0
         for begin in begins.tolist():
             for start, stop in task.segments:
@@ -213,17 +221,22 @@ class RawStore(PartStore):
         segments = np.array(task.segments) * itemsize
         first, last = (begins[:, np.newaxis] + segments[:, side] for side in (0, 1))
         count_bytes(_pages(first.ravel(), last.ravel()))
-        return box
 
     def _read(self, offset: int, room: memoryview) -> None:
         """Fill the room with what is in the file from this byte on."""
+        descriptor = self._descriptor if len(room) >= _SEEK else self._scattered
         while room:
-            count = _read_at(self._descriptor, room, offset)
+            count = _read_at(descriptor, room, offset)
             if count == 0:
                 self._check_unchanged()
                 raise CorruptFileError(self.path, "file", f"it ends at byte {offset:,}, in the middle of the entries")
             offset += count
             room = room[count:]
+
+
+def _close_both(descriptor: int, other: int) -> None:
+    os.close(descriptor)
+    os.close(other)
 
 
 if hasattr(os, "preadv"):

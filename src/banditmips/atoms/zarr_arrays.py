@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
@@ -18,7 +18,10 @@ from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import check_matrix
 
-__all__ = ["open_zarr", "zarr_store"]
+if TYPE_CHECKING:
+    from banditmips.atoms.packed import PackedStore
+
+__all__ = ["WatchedStore", "ZarrGrid", "open_zarr", "zarr_store"]
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 _ATTEMPTS = 3
@@ -34,7 +37,7 @@ class _CountingStore(WrapperStore[Any]):
         return value
 
 
-class _WatchedStore(_CountingStore):
+class WatchedStore(_CountingStore):
     """A Zarr store that does not pass over chunks that are not there, which Zarr takes for the fill value."""
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
@@ -53,7 +56,7 @@ class ZarrGrid(ChunkGrid):
     def __init__(self, array: Any, source: str, missing_chunks: str) -> None:
         self.source = source
         self.dtype = array.dtype
-        watched = (_WatchedStore if missing_chunks == "error" else _CountingStore)(array.store)
+        watched = (WatchedStore if missing_chunks == "error" else _CountingStore)(array.store)
         self._array: Any = zarr.open_array(watched, path=array.path, mode="r")
         (n, d), (down, across) = array.shape, array.chunks
         self.row_edges, self.column_edges = regular_edges(n, down), regular_edges(d, across)
@@ -84,10 +87,16 @@ def zarr_store(array: Any, memory_limit: int, source: str | None = None, missing
     return GridStore(ZarrGrid(array, source, missing_chunks), memory_limit)
 
 
-def open_zarr(path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str) -> GridStore:
-    """Open an array, or the array of this name in a group; nothing but metadata is read."""
+def open_zarr(
+    path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
+) -> GridStore | PackedStore:
+    """Open packed atoms, an array, or the array of this name in a group; nothing but metadata is read."""
+    from banditmips.packing.reading import is_packed, open_packed
+
     source = os.fspath(path)
     node = read_patiently(lambda: _open_node(source), _ATTEMPTS, source, lambda: "metadata")
+    if isinstance(node, zarr.Group) and dataset is None and is_packed(node):
+        return open_packed(node, source, memory_limit)
     if isinstance(node, zarr.Group):
         held = {name: array for name, array in node.members(max_depth=None) if isinstance(array, zarr.Array)}
         if dataset not in held:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from banditmips._version import __version__
-from banditmips.cli import compare, data, demo, explain, pursue, reproduce, search
+from banditmips.cli import compare, data, demo, explain, pack, pursue, reproduce, search
 from banditmips.cli._errors import ReportingGroup
 
 __all__ = ["app", "main"]
@@ -23,6 +23,7 @@ app.command("demo")(demo.demo)
 app.command("search")(search.search)
 app.command("explain")(explain.explain)
 app.command("compare")(compare.compare)
+app.command("pack")(pack.pack)
 app.command("pursue")(pursue.pursue)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.data)

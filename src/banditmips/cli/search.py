@@ -100,8 +100,9 @@ def search(
 def _fit_from(store: AtomStore) -> int:
     """How many queries make an index worth its while: where atoms lie on disk, fitting reads them as a search may."""
     from banditmips.atoms import PartStore
+    from banditmips.atoms.packed import PackedStore
 
-    return 2 if isinstance(store, PartStore) else FIT_FROM
+    return 2 if isinstance(store, (PartStore, PackedStore)) else FIT_FROM
 
 
 def _as_sigma(text: str | None) -> float | str | None:
@@ -114,7 +115,7 @@ def _as_sigma(text: str | None) -> float | str | None:
 
 @contextmanager
 def naming_files(**files: str | Path) -> Iterator[None]:
-    """Name the file where the library's message begins with the argument that came from it."""
+    """Name the file (or option) where the library's message begins with the argument that came from it."""
     try:
         yield
     except ValueError as error:

@@ -86,8 +86,8 @@ def summarise(shard: Shard) -> Summary:
     if isinstance(atoms.store, SparseStore):
         # Which depends on what is stored, not on the query.
         nothing = np.empty(0, dtype=np.int64)
-        situation = Situation(atoms, Options(), np.empty(0), PRODUCT, nothing, None)
-        too_sparse = situation.why_exactly(1) is not None
+        situation = Situation(atoms, Options(), np.empty(0), PRODUCT, nothing, None, k=1)
+        too_sparse = situation.why_exactly() is not None
     return Summary(
         known_range=atoms.known_range,
         n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,

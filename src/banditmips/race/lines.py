@@ -1,8 +1,8 @@
 """Sampling lines: groups of neighbouring coordinates that are read together because one costs as much as all.
 
 On disk a coordinate comes with the rest of its page or chunk. Taking them all is cluster sampling: what is sampled are
-the m lines, a line's term is the sum of its coordinates' terms, and everything else stays as it is for coordinates
-(DESIGN, section 5). With N lines seen, without replacement, an atom's score is estimated by ``m/N`` times the sum of
+the m lines, a line's term is the sum of its coordinates' terms, and everything else stays as it is for coordinates.
+With N lines seen, without replacement, an atom's score is estimated by ``m/N`` times the sum of
 its N terms. Every line, the last and shorter one too, is seen with the same probability N/m, so the estimate is
 unbiased whatever the widths. The paired variance is taken over the lines, with N - 1 degrees of freedom and the
 factor 1 - N/m: coordinates of a line may be as alike as they like. Weighted lines are drawn bottom-k like weighted

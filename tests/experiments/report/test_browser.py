@@ -8,8 +8,6 @@ from banditmips.experiments.report import write_report
 from banditmips.experiments.report.charts import FIGURE_TITLES
 from banditmips.experiments.rows import ROWS_FILE
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 # Charts are drawn when they come into view; each is waited for.
 DRAW_ALL = """(async () => {
     document.documentElement.style.scrollBehavior = "auto";
@@ -42,7 +40,7 @@ def drawn_figures(browser):
     )
 
 
-def test_every_figure_draws_without_complaint(page, browser, tmp_path):
+def check_that_every_figure_draws_without_complaint(page, browser, directory):
     browser.open(page)
     assert drawn_figures(browser) == []  # nothing is in view yet: the table comes first
     browser.run(DRAW_ALL)
@@ -51,11 +49,11 @@ def test_every_figure_draws_without_complaint(page, browser, tmp_path):
     hidden = "[...document.querySelectorAll('.still')].every(still => getComputedStyle(still).visibility == 'hidden')"
     assert browser.run(hidden)
     assert browser.run(OVERFLOW) == 0
-    assert browser.screenshot("#figure2", tmp_path / "desktop.png").stat().st_size > 50_000
+    assert browser.screenshot("#figure2", directory / "desktop.png").stat().st_size > 50_000
     assert browser.problems == []
 
 
-def test_check_boxes_show_and_hide_curves(page, browser):
+def check_that_check_boxes_show_and_hide_curves(page, browser, directory):
     browser.open(page)
     browser.run("document.querySelector('#figure2 .panel').scrollIntoView()")
     browser.run(DRAW_ALL.replace(".panel", "#figure2 .panel"))
@@ -83,7 +81,7 @@ def test_check_boxes_show_and_hide_curves(page, browser):
     assert browser.problems == []
 
 
-def test_hovering_tells_the_values(page, browser):
+def check_that_hovering_tells_the_values(page, browser, directory):
     browser.open(page)
     browser.run(DRAW_ALL.replace(".panel", "#figure9 .panel").replace("scrollTo(0, 0);", ""))
     point = """(() => { const at = [...document.querySelectorAll("#figure9 .live .points path")].at(-1);
@@ -105,7 +103,7 @@ def test_hovering_tells_the_values(page, browser):
     assert "3 trials" in text
 
 
-def test_a_phone_shows_it_all_without_scrolling_sideways(page, browser, tmp_path):
+def check_that_a_phone_shows_it_all_without_scrolling_sideways(page, browser, directory):
     browser.open(page, width=360, height=740, phone=True)
     browser.run(DRAW_ALL.replace(".panel", "#figure1 .panel"))
     assert browser.run("document.querySelectorAll('#figure1 .live svg').length") > 0
@@ -114,11 +112,11 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(page, browser, tmp_path
     assert browser.run("[...document.querySelectorAll('table')].every(table => table.closest('.box'))")
     wide = "[...document.querySelectorAll('.panel, .legend, p')].filter(each => each.scrollWidth > innerWidth).length"
     assert browser.run(wide) == 0
-    browser.screenshot("#figure1", tmp_path / "phone.png")
+    browser.screenshot("#figure1", directory / "phone.png")
     assert browser.problems == []
 
 
-def test_without_scripts_there_are_pictures(page, browser, tmp_path):
+def check_that_without_scripts_there_are_pictures(page, browser, directory):
     browser.open(page, scripts=False)
     pictures = browser.run(
         """[...document.querySelectorAll(".still")].map(
@@ -129,10 +127,10 @@ def test_without_scripts_there_are_pictures(page, browser, tmp_path):
     boxes = browser.run("[...document.querySelectorAll('.legend input')].map(box => getComputedStyle(box).display)")
     assert set(boxes) == {"none"}
     assert browser.run("document.querySelectorAll('.live svg').length") == 0
-    browser.screenshot("#figure3", tmp_path / "no-scripts.png")
+    browser.screenshot("#figure3", directory / "no-scripts.png")
 
 
-def test_paper_gets_the_pictures(page, browser, tmp_path):
+def check_that_paper_gets_the_pictures(page, browser, directory):
     browser.open(page)
     browser.run(DRAW_ALL.replace(".panel", "#figure1 .panel"))
     browser.call("Emulation.setEmulatedMedia", media="print")
@@ -145,4 +143,17 @@ def test_paper_gets_the_pictures(page, browser, tmp_path):
     browser.call("Emulation.setEmulatedMedia", media="")
     assert still == ["visible", "block"]
     assert live[1] == "none"
-    assert browser.print(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    assert browser.print(directory / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_page_in_a_browser(page, browser, tmp_path):
+    """All checks in one test: workers that share them out would each write the page and start a browser."""
+    for check in (
+        check_that_every_figure_draws_without_complaint,
+        check_that_check_boxes_show_and_hide_curves,
+        check_that_hovering_tells_the_values,
+        check_that_a_phone_shows_it_all_without_scrolling_sideways,
+        check_that_without_scripts_there_are_pictures,
+        check_that_paper_gets_the_pictures,
+    ):
+        check(page, browser, tmp_path)

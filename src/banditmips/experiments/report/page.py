@@ -264,7 +264,7 @@ def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
     body = "\n".join(f"<tr>{_cells(row)}</tr>" for row in table.rows)
     kind = ' class="numbers"' if table.numbers else ""
-    return f"""<div class="box"><table{kind}><caption>{escape(table.caption)}</caption>
+    return f"""<div class="box"><table{kind}><caption><span>{escape(table.caption)}</span></caption>
 <thead><tr>{head}</tr></thead><tbody>
 {body}
 </tbody></table></div>

@@ -1,0 +1,377 @@
+"""Atoms that do not fit in memory: ``python -m benchmarks.scale [--quick] [--directory DIR]``.
+
+Every way of answering runs in a process of its own, which says how many bytes it read, how much memory it held at most
+and how long it took. Before every query the file's pages are taken out of the system's cache, so that the disk is read.
+Counts are held against the goals; times are only shown.
+
+The full run writes a file of 16 GB, a Zarr array as large, and a packed one, the quick run of 512 MB each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import banditmips as bm
+from benchmarks.machine import describe_machine, load_warning
+
+__all__ = ["FULL", "QUICK", "Size", "main"]
+
+_PIECE = 1 << 22
+"""Bytes that are written, or scanned, at a time."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large everything is, and what it may take."""
+
+    n: int
+    d: int
+    n_queries: int
+    most_resident: int
+    n_sparse: int
+    d_sparse: int
+    memory_limit: int
+
+
+FULL = Size(4_000, 1_000_000, 10, 1_000_000_000, 100_000, 200_000, 1 << 26)
+QUICK = Size(500, 262_144, 5, 200_000_000, 20_000, 40_000, 1 << 23)
+MOST_READ = 0.02
+"""Part of all bytes that a query of a fitted index may read."""
+MOST_READ_IN_ROUND_ONE = 0.005
+"""The same for the first round of a search of packed atoms, without an index."""
+ENTRIES_PER_ROW = 100
+MOST_SPARSE_MEMORY = 1.2
+"""Memory of a sparse search, over that of the matrix, which is part of it."""
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def write_atoms(path: Path, n: int, d: int, seed: int = 0) -> None:
+    """Write NORMAL_CUSTOM, atom by atom: a mean of its own for each, and normal entries about it."""
+    if path.exists() and path.stat().st_size == 128 + 4 * n * d:
+        return
+    header = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
+    del header  # an empty file of the right size, with its header
+    means = np.random.default_rng(seed).normal(size=n)
+    with open(path, "r+b", buffering=0) as file:
+        file.seek(128)
+        for row in range(n):
+            rng = np.random.default_rng([seed, row])
+            file.write((means[row] + rng.standard_normal(d, dtype=np.float32)).astype(np.float32).tobytes())
+        os.fsync(file.fileno())
+
+
+def make_query(number: int, d: int) -> NDArray[np.float32]:
+    """Make a query of mean 1: the larger an atom's mean, the better it is."""
+    return np.float32(1.0) + np.random.default_rng([1, number]).standard_normal(d, dtype=np.float32)
+
+
+def write_zarr(path: Path, source: Path, n: int, d: int) -> None:
+    """Copy the atoms into chunks of a few rows and a few thousand coordinates, each of about half a megabyte."""
+    import zarr
+
+    if path.exists():
+        return
+    shape = (max(n // 125, 1), min(4096, d))
+    array = zarr.create_array(path, shape=(n, d), dtype="f4", chunks=shape, compressors=None)
+    store: Any = bm.open_atoms(source, memory_limit=1 << 26)
+    for first in range(0, n, shape[0]):
+        rows = np.arange(first, min(first + shape[0], n))
+        for start in range(0, d, 64 * shape[1]):
+            columns = np.arange(start, min(start + 64 * shape[1], d))
+            values = np.empty((rows.size, columns.size), dtype=np.float32)
+            store.gather(rows, columns, values)
+            array[first : rows[-1] + 1, start : columns[-1] + 1] = values
+    os.sync()
+
+
+def make_sparse(n: int, d: int, seed: int = 0) -> tuple[Any, NDArray[np.float64]]:
+    """Make a matrix like TF-IDF of short texts, and a dense query."""
+    import scipy.sparse
+
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, d, (n, ENTRIES_PER_ROW), dtype=np.int32), axis=1)
+    edges = np.arange(0, n * ENTRIES_PER_ROW + 1, ENTRIES_PER_ROW, dtype=np.int32)
+    matrix = scipy.sparse.csr_array((rng.gamma(1.0, size=columns.size), columns.ravel(), edges), shape=(n, d))
+    matrix.sum_duplicates()
+    return matrix, rng.normal(size=d)
+
+
+# --- what is measured, each in a process of its own -------------------------------------------------------------------
+
+
+def drop_from_cache(path: Path) -> None:
+    """Make the system forget the pages of a file, or of all files in a folder."""
+    for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def most_resident() -> int:
+    """Return the most memory that this process has held."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/self/status does not say VmHWM")
+
+
+def bytes_from_disk() -> int:
+    """Return what this process has made the disk read, as the system counts it."""
+    for line in Path("/proc/self/io").read_text(encoding="ascii").splitlines():
+        if line.startswith("read_bytes"):
+            return int(line.split()[1])
+    return 0
+
+
+def _scanned(path: Path, n: int, d: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    step = max(1, _PIECE // (4 * d))
+    with open(path, "rb", buffering=0) as file:
+        file.seek(128)
+        for first in range(0, n, step):
+            block = np.empty((min(step, n - first), d), dtype=np.float32)
+            view = memoryview(block.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+            while view:
+                view = view[file.readinto(view) :]
+            yield first, block
+
+
+def scan(path: Path, size: Size) -> dict[str, Any]:
+    """Read the file from end to end for each of two queries, with nothing but NumPy."""
+    queries = np.stack([make_query(number, size.d) for number in range(size.n_queries)])
+    scores = np.empty((len(queries), size.n))
+    for first, block in _scanned(path, size.n, size.d):
+        scores[:, first : first + len(block)] = (block @ queries.T).T
+    seconds = []
+    for query in queries[:2]:
+        drop_from_cache(path)
+        start = time.perf_counter()
+        for _, block in _scanned(path, size.n, size.d):
+            block @ query
+        seconds.append(time.perf_counter() - start)
+    return {"indices": scores.argmax(axis=1).tolist(), "seconds": seconds, "bytes": [4 * size.n * size.d] * 2}
+
+
+def search_without_index(path: Path, size: Size) -> dict[str, Any]:
+    """Search the file as it is."""
+    store = bm.open_atoms(path, memory_limit=size.memory_limit)
+    return _ask(path, size, lambda query: bm.search(store, query))
+
+
+def search_with_index(path: Path, size: Size) -> dict[str, Any]:
+    """Fit an index first; its time and memory are part of the row."""
+    drop_from_cache(path)
+    start = time.perf_counter()
+    index = bm.BanditMIPS().fit(bm.open_atoms(path, memory_limit=size.memory_limit))
+    fit_seconds = time.perf_counter() - start
+    return {**_ask(path, size, index.search), "fit_seconds": fit_seconds, "kept": index.extra_bytes}
+
+
+def _ask(path: Path, size: Size, search: Any) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {"indices": [], "seconds": [], "bytes": [], "from_disk": [], "multiplies": []}
+    for number in range(size.n_queries):
+        query = make_query(number, size.d)
+        drop_from_cache(path)
+        before, start = bytes_from_disk(), time.perf_counter()
+        result = search(query)
+        found["seconds"].append(time.perf_counter() - start)
+        found["from_disk"].append(bytes_from_disk() - before)
+        found["indices"].append(int(result.indices[0]))
+        found["bytes"].append(int(result.bytes_read))
+        found["multiplies"].append(int(result.n_multiplies))
+    return found
+
+
+def pack(path: Path, size: Size) -> dict[str, Any]:
+    """Pack the file, from a cold cache to a synced disk."""
+    drop_from_cache(path)
+    start = time.perf_counter()
+    report = bm.pack(path, packed_path(path), memory_limit=8 * size.memory_limit, overwrite=True)
+    os.sync()
+    written = sum(file.stat().st_size for file in packed_path(path).rglob("*") if file.is_file())
+    return {"seconds": [time.perf_counter() - start], "written": written, "n_blocks": report.n_blocks}
+
+
+def packed_path(path: Path) -> Path:
+    """Where the atoms of a file are packed to."""
+    return path.with_suffix(".packed.zarr")
+
+
+def search_one_round(path: Path, size: Size) -> dict[str, Any]:
+    """Read no more than the first round does, without an index."""
+    store = bm.open_atoms(path, memory_limit=size.memory_limit)
+    found = bm.search(store, make_query(0, size.d), budget=16 * size.n, rescore=False)
+    if found.n_rounds != 1:
+        raise RuntimeError(f"the search took {found.n_rounds} rounds, not one")
+    return {"bytes": [int(found.bytes_read)]}
+
+
+def search_sparse(unused: Path, size: Size) -> dict[str, Any]:
+    """Search a sparse matrix, beside the product of the whole."""
+    matrix, query = make_sparse(size.n_sparse, size.d_sparse)
+    matrix_bytes = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    truth = int((matrix @ query).argmax())
+    bm.search(matrix[:100], query)  # compiles
+    tracemalloc.start()
+    result = bm.search(matrix, query, trace=True)
+    _, extra = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    seconds, product_seconds = [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        bm.search(matrix, query)
+        seconds.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        (matrix @ query).argmax()
+        product_seconds.append(time.perf_counter() - start)
+    return {
+        "right": int(result.indices[0]) == truth,
+        "multiplies": [int(result.n_multiplies)],
+        "n_stored": int(matrix.nnz),
+        "memory": 1.0 + extra / matrix_bytes,
+        "seconds": seconds,
+        "product_seconds": product_seconds,
+        "plan": result.trace.plan,
+    }
+
+
+_WAYS = {
+    "scan": scan,
+    "search": search_without_index,
+    "index": search_with_index,
+    "pack": pack,
+    "one round": search_one_round,
+    "sparse": search_sparse,
+}
+
+
+def _in_own_process(way: str, path: Path, size: Size) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.scale", "--way", way, "--path", str(path), "--size"]
+    done = subprocess.run([*command, json.dumps(asdict(size))], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{way} failed:\n{done.stderr}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+# --- the report -------------------------------------------------------------------------------------------------------
+
+
+def _row(name: str, found: dict[str, Any], scanned: dict[str, Any], size: Size) -> str:
+    everything = 4 * size.n * size.d
+    seconds, reference = float(np.median(found["seconds"])), float(np.median(scanned["seconds"]))
+    right = np.mean(np.array(found["indices"]) == np.array(scanned["indices"][: len(found["indices"])]))
+    share, disk = np.max(found["bytes"]) / everything, np.max(found.get("from_disk", [np.nan])) / everything
+    fit = f", fit {found['fit_seconds']:.1f} s" if "fit_seconds" in found else ""
+    resident = found["resident"] / 1e6
+    return (
+        f"{name:<17} right {right:4.0%}  read {share:7.2%} (disk {disk:7.2%})  resident {resident:5.0f} MB"
+        f"  {1e3 * seconds:9.1f} ms, {reference / seconds:6.1f}x a scan{fit}"
+    )
+
+
+def _row_of_packing(found: dict[str, Any], size: Size) -> str:
+    everything, seconds = 4 * size.n * size.d, found["seconds"][0]
+    return (
+        f"{'packing':<17} {found['n_blocks']} blocks, written {found['written'] / everything:.1%} of the file's bytes, "
+        f"resident {found['resident'] / 1e6:.0f} MB, {seconds:.1f} s, {everything / 1e6 / seconds:.0f} MB/s"
+    )
+
+
+def _judge(results: dict[str, dict[str, Any]], size: Size) -> list[str]:
+    """Return what does not reach its goal; counts only."""
+    missed = []
+    everything = 4 * size.n * size.d
+    index, truth = results["npy, index"], results["npy, scan"]["indices"]
+    if max(index["bytes"]) > MOST_READ * everything:
+        missed.append(f"the index read {max(index['bytes']) / everything:.2%} of the file, more than {MOST_READ:.0%}")
+    if index["resident"] > size.most_resident:
+        missed.append(f"the index held {index['resident'] / 1e6:.0f} MB, more than {size.most_resident / 1e6:.0f} MB")
+    for name, found in results.items():
+        if "indices" in found and found["indices"] != truth[: len(found["indices"])]:
+            missed.append(f"{name} found {found['indices']}, not {truth}")
+    first = max(results["packed, one round"]["bytes"])
+    if first > MOST_READ_IN_ROUND_ONE * everything:
+        share = f"{first / everything:.2%} of the packed file, more than {MOST_READ_IN_ROUND_ONE:.1%}"
+        missed.append(f"round one read {share}")
+    sparse = results["sparse"]
+    if not sparse["right"] or sparse["memory"] > MOST_SPARSE_MEMORY:
+        missed.append(f"sparse: right {sparse['right']}, memory {sparse['memory']:.2f} times the matrix")
+    return missed
+
+
+def run(directory: Path, size: Size, out: Path | None) -> int:
+    """Write the files, measure, print a row for each way; 1 if a goal is missed."""
+    facts = describe_machine(1)
+    print(load_warning(facts) or f"load average {facts['load_average'][0]}")
+    directory.mkdir(parents=True, exist_ok=True)
+    atoms, zarr = directory / f"atoms-{size.n}x{size.d}.npy", directory / f"atoms-{size.n}x{size.d}.zarr"
+    print(f"writing {4 * size.n * size.d / 1e9:.1f} GB of atoms, {size.n:,} x {size.d:,}, to {directory}", flush=True)
+    write_atoms(atoms, size.n, size.d)
+    write_zarr(zarr, atoms, size.n, size.d)
+    results: dict[str, dict[str, Any]] = {"pack": _in_own_process("pack", atoms, size)}
+    print(_row_of_packing(results["pack"], size), flush=True)
+    packed = packed_path(atoms)
+    for name, way, path in (
+        ("npy, scan", "scan", atoms),
+        ("npy, no index", "search", atoms),
+        ("npy, index", "index", atoms),
+        ("zarr, no index", "search", zarr),
+        ("zarr, index", "index", zarr),
+        ("packed, no index", "search", packed),
+        ("packed, index", "index", packed),
+    ):
+        results[name] = _in_own_process(way, path, size)
+        print(_row(name, results[name], results["npy, scan"], size), flush=True)
+    first = results["packed, one round"] = _in_own_process("one round", packed, size)
+    print(f"{'packed, one round':<17} read {max(first['bytes']) / (4 * size.n * size.d):7.3%}", flush=True)
+    sparse = results["sparse"] = _in_own_process("sparse", atoms, size)
+    ours, product = (1e3 * float(np.median(sparse[key])) for key in ("seconds", "product_seconds"))
+    print(
+        f"{'sparse':<17} right {sparse['right']}, {sparse['multiplies'][0]:,} multiplies of {sparse['n_stored']:,} "
+        f"stored, memory {sparse['memory']:.2f} times the matrix, {ours:.1f} ms beside {product:.1f} ms of csr @ q\n"
+        f"{'':<17} {sparse['plan']}"
+    )
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "scale.json").write_text(json.dumps({"machine": facts, "size": asdict(size), **results}, indent=1))
+    missed = _judge(results, size)
+    print("\n".join(f"MISSED: {text}" for text in missed) or "every count reaches its goal")
+    return 1 if missed else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark, or one way of it in a process of its own."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description="Search atoms that do not fit.")
+    parser.add_argument("--quick", action="store_true", help="512 MB instead of 16 GB")
+    parser.add_argument("--directory", type=Path, default=Path("results/scale"), help="where the files are written")
+    parser.add_argument("--out", type=Path, help="folder for scale.json")
+    parser.add_argument("--way", choices=_WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--size", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.way is None:
+        return run(options.directory, QUICK if options.quick else FULL, options.out)
+    found = _WAYS[options.way](options.path, Size(**options.size))
+    print(json.dumps({**found, "resident": most_resident()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

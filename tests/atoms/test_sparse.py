@@ -1,0 +1,142 @@
+"""Sparse atoms: stored entries are what is counted, and nothing is made dense."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import banditmips as bm
+from banditmips import _courses
+from banditmips.race.kernels import permuted_coordinates
+
+FORMS = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
+def planted(n=30, d=3000, density=0.5, seed=0):
+    """Return sparse atoms whose scores differ, and a query without zeros."""
+    rng = np.random.default_rng(seed)
+    means = rng.permutation(np.linspace(1.0, 9.0, n))[:, np.newaxis]
+    atoms = np.where(rng.random((n, d)) < density, means + 0.3 * rng.normal(size=(n, d)), 0.0)
+    return atoms, 1.0 + 0.2 * rng.normal(size=d)
+
+
+def tf_idf_like(n, d, per_row, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, d, (n, per_row)), axis=1).astype(np.int32)
+    values = rng.gamma(1.0, size=(n, per_row))
+    matrix = scipy.sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * per_row + 1, per_row)), (n, d))
+    matrix.sum_duplicates()
+    return matrix, rng.normal(size=d)
+
+
+@every_form
+def test_exact_scores_cost_the_stored_entries(form):
+    atoms, query = planted()
+    query[::3] = 0.0
+    matrix = form(atoms)
+    result = bm.search(matrix, query, 2, delta=0.0)
+    assert result.n_multiplies == np.count_nonzero(atoms * query)
+    np.testing.assert_array_equal(result.indices, np.argsort(-(atoms @ query))[:2])
+    some = np.isin(np.arange(30), [3, 4, 5])
+    assert bm.search(matrix, query, 2, delta=0.0, mask=some).n_multiplies == np.count_nonzero(atoms[~some] * query)
+
+
+@every_form
+def test_rounds_cost_the_stored_entries_of_their_columns(form):
+    atoms, query = planted()
+    options = {"sampling": "uniform", "rescore": False, "trace": True, "delta": 1e-300}  # drops nobody
+    result = bm.search(form(atoms), query, budget=2000, **options)
+    n_sampled = result.trace.rounds[-1].n_coordinates
+    assert result.n_survivors == 30
+    columns = permuted_coordinates(0, 3000, 0, n_sampled)
+    assert result.n_multiplies == np.count_nonzero(atoms[:, columns]) <= 2000
+
+
+def test_a_finish_counts_what_the_rounds_have_not_seen():
+    rng = np.random.default_rng(0)
+    atoms = np.where(rng.random((10, 400)) < 0.3, rng.normal(size=(10, 400)), 0.0)
+    result = bm.search(scipy.sparse.csc_array(atoms), np.ones(400), rescore=False, delta=1e-9)
+    assert result.stop_reason is bm.StopReason.FINISHED_EXACTLY
+    assert result.n_multiplies <= np.count_nonzero(atoms)
+
+
+@every_form
+@pytest.mark.parametrize("options", [{}, {"rescore": False}, {"sampling": "uniform"}, {"absolute": True}])
+@pytest.mark.parametrize("layout", ["none", "full"])
+def test_sparse_finds_what_dense_finds(form, options, layout):
+    atoms, query = planted()
+    truth = np.argsort(-(atoms @ query))[:3]
+    np.testing.assert_array_equal(bm.search(form(atoms), query, 3, delta=1e-6, **options).indices, truth)
+    index = bm.BanditMIPS(layout=layout, delta=1e-6, **options).fit(form(atoms))
+    result = index.search(query, 3)
+    np.testing.assert_array_equal(result.indices, truth)
+    assert result.n_multiplies <= np.count_nonzero(atoms) + 3 * 3000
+
+
+def test_the_planner_takes_the_product_where_a_race_cannot_pay():
+    matrix, query = tf_idf_like(500, 40_000, 20)
+    by_row = bm.search(matrix, query, trace=True)
+    assert "the matrix is stored by row" in by_row.trace.plan
+    by_column = bm.search(matrix.tocsc(), query, trace=True)
+    assert "atoms have 20 stored entries on average; from 100,000 on a race is faster" in by_column.trace.plan
+    for result in (by_row, by_column):
+        assert (result.n_rounds, result.n_multiplies) == (0, matrix.nnz)
+        assert result.indices[0] == (matrix @ query).argmax()
+    text = bm.BanditMIPS().fit(matrix).explain(query)
+    assert "way: exact scores of all candidates\nbecause the matrix is stored by row" in text
+
+
+def test_the_planner_races_where_columns_are_at_hand_and_rows_are_long(monkeypatch):
+    monkeypatch.setattr(_courses, "_SPARSE_RACE", 1000)
+    atoms, query = planted()
+    result = bm.BanditMIPS(layout="full").fit(scipy.sparse.csr_array(atoms)).search(query, trace=True)
+    assert result.n_rounds > 0
+    assert result.n_multiplies < np.count_nonzero(atoms) / 2
+    assert "BottomKSampler" in result.trace.plan
+
+
+@every_form
+def test_memory_stays_near_that_of_the_matrix(form):
+    matrix, query = tf_idf_like(20_000, 40_000, 100)
+    matrix = form(matrix)
+    size = sum(part.nbytes for part in (matrix.data, matrix.indices, matrix.indptr))
+    bm.BanditMIPS().fit(matrix[:50]).search(query)  # compiles
+    bm.search(matrix[:50], query)
+    tracemalloc.start()
+    try:
+        found = bm.search(matrix, query)
+        index = bm.BanditMIPS().fit(matrix)
+        fitted = index.search(query)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    truth = (matrix @ query).argmax()
+    assert found.indices[0] == fitted.indices[0] == truth
+    assert peak < 0.2 * size  # the matrix itself was there before
+    assert index.extra_bytes < 0.1 * size
+
+
+def test_a_copy_by_column_has_to_be_allowed():
+    matrix, _ = tf_idf_like(200, 3000, 50)
+    assert bm.BanditMIPS().fit(matrix)._fitted.store.by_column is None
+    assert bm.BanditMIPS(max_extra_memory=10**6).fit(matrix)._fitted.store.by_column is not None
+    assert bm.BanditMIPS(max_extra_memory=10**4).fit(matrix)._fitted.store.by_column is None
+    with pytest.raises(ValueError, match=r"layout='full' needs \d+ bytes, but max_extra_memory allows 10000"):
+        bm.BanditMIPS(layout="full", max_extra_memory=10**4).fit(matrix)
+    with pytest.raises(ValueError, match="a sparse matrix takes 'full' or 'none'"):
+        bm.BanditMIPS(layout="cache").fit(matrix)
+
+
+@every_form
+def test_a_nan_is_named_by_its_place(form):
+    matrix, _ = tf_idf_like(50, 300, 10)
+    dense = matrix.toarray()
+    dense[31, 77] = np.nan
+    with pytest.raises(ValueError, match=r"atoms has nan at row 31, column 77 \(argument 'atoms'\)"):
+        bm.BanditMIPS().fit(form(dense))
+    with pytest.raises(ValueError, match=r"atoms has nan at row 31, column 77 \(argument 'atoms'\)"):
+        bm.search(form(dense), np.ones(300))
