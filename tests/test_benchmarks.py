@@ -316,14 +316,14 @@ def test_multiplies_beside_published_ones(tmp_path):
     points = multiplies.read_points(path)
     assert [(point.d, point.multiplies) for point in points["NORMAL_CUSTOM"]] == [(2_000, 40_000.0), (3_000, 9.0)]
     quick = multiplies.run_multiplies(TINY, path)
-    (line,) = quick.lines
-    (row,) = quick.rows
-    assert line.row == "multiplies, NORMAL_CUSTOM 20 x 2,000, delta = 0.001"
-    assert line.value == pytest.approx(np.mean(row["multiplies"]) / 40_000)
-    assert len(row["multiplies"]) == len(row["right"]) == 40
+    for line, row, way in zip(quick.lines, quick.rows, ("no fit", "fitted"), strict=True):
+        assert line.row == f"multiplies, NORMAL_CUSTOM 20 x 2,000, delta = 0.001, {way}"
+        assert line.value == pytest.approx(np.mean(row["multiplies"]) / 40_000)
+        assert len(row["multiplies"]) == len(row["right"]) == 40
+        assert row["fitted"] is (way == "fitted")
     full = multiplies.run_multiplies(replace(TINY, quick=False), path)
-    assert [r["shape"] for r in full.rows] == [[20, 2_000], [20, 3_000]]
-    assert goals.verdict(full.lines[1]) is False
+    assert [r["shape"] for r in full.rows] == 2 * [[20, 2_000]] + 2 * [[20, 3_000]]
+    assert goals.verdict(full.lines[2]) is False
 
 
 def test_multiplies_are_skipped_where_nothing_is_published(tmp_path):
