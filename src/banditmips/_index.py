@@ -174,23 +174,30 @@ class BanditMIPS:
 
     def _read(self, store: AtomStore, size: CacheSize) -> tuple[AtomFacts | None, WarmCache | None]:
         """Learn about the atoms what searches need, and fill the cache."""
+        from banditmips.atoms import DenseStore
         from banditmips.atoms.cache import CacheFiller, build_cache
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.parts import PartStore, all_parts
 
-        if not isinstance(store, PartStore) or store.line_width == 1 or size.by_atom == 0:
-            facts = collect_facts(store) if self._validate else None
-            return facts, build_cache(store, self._options.seed, size) if size.by_atom else None
-        # A few coordinates cost as much as all of them, so everything is read once, for both.
-        filler = CacheFiller(store, self._options.seed, size)
+        seed, n_jobs = self._options.seed, self._options.n_jobs
+        # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.
+        in_one_pass = (
+            self._validate if isinstance(store, DenseStore) else isinstance(store, PartStore) and store.line_width > 1
+        )
+        if size.by_atom == 0 or not in_one_pass:
+            facts = collect_facts(store, n_jobs=n_jobs) if self._validate else None
+            return facts, build_cache(store, seed, size) if size.by_atom else None
+        filler = CacheFiller(store, seed, size)
         if self._validate:
-            return collect_facts(store, also=filler.add), filler.cache()
+            return collect_facts(store, filler, n_jobs), filler.cache(n_jobs)
         for part in all_parts(store, 0):
-            filler.add(part)
+            filler.add(part.rows.start, part.values, part.first_column)
         return None, filler.cache()
 
     def _memory_for_cache(self, store: AtomStore) -> int | None:
         """Bytes that the cache may take; None for as many as it likes."""
+        from banditmips.atoms.facts import facts_bytes
+
         n, d = store.shape
         limit = self._max_extra_memory
         if limit is None:
@@ -199,8 +206,7 @@ class BanditMIPS:
         if limit is None:
             return None
         bins = 0 if self._bucket_size is None else 24 * n
-        facts = 16 * n + 4 * d if self._validate else 0
-        return limit - bins - facts
+        return limit - bins - (facts_bytes(n, d) if self._validate else 0)
 
     def _copy_by_column(self, store: AtomStore, taken: int) -> NDArray[Any] | None:
         """Copy the atoms one coordinate after another, if the layout asks for it or memory was allowed for it."""

@@ -32,6 +32,7 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
     if facts is not None:
         arrays["squared_norms"] = facts.squared_norms
         arrays["means"] = facts.means
+        arrays["scatter"] = facts.scatter
         arrays["column_squares"] = facts.column_squares
         arrays["range"] = np.array([facts.low, facts.high])
     if cache is not None:
@@ -96,7 +97,7 @@ def _check_settings(settings: dict[str, Any]) -> None:
 def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], unchecked: bool) -> AtomSet:
     from banditmips.atoms import JoinedStore
     from banditmips.atoms.cache import WarmCache
-    from banditmips.atoms.facts import AtomFacts
+    from banditmips.atoms.facts import AtomFacts, derived_scatter
 
     stores = [_get_store(arrays, f"atoms{number}", kind) for number, kind in enumerate(metadata["stores"])]
     store = stores[0] if len(stores) == 1 else JoinedStore(stores)
@@ -107,7 +108,9 @@ def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], 
     if "squared_norms" in arrays:
         low, high = arrays["range"].tolist()
         norms, means = _shaped(arrays, "squared_norms", n), _shaped(arrays, "means", n)
-        facts = AtomFacts(norms, means, low, high, _shaped(arrays, "column_squares", d))
+        # The first files held no scatter.
+        scatter = _shaped(arrays, "scatter", n) if "scatter" in arrays else derived_scatter(norms, means, d)
+        facts = AtomFacts(norms, means, scatter, low, high, _shaped(arrays, "column_squares", d))
     if "cache_block" in arrays:
         block, prefix = arrays["cache_block"], arrays["cache_prefix"]
         if block.shape[1] != n or prefix.shape[0] != n or block.shape[0] > prefix.shape[1]:

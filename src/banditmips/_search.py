@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._query import AtomSet, Query, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
+from banditmips._threads import map_in_order
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
 
 if TYPE_CHECKING:
@@ -225,7 +224,8 @@ def run_queries(
         return answer(0)
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
-    return SearchResult.stack(list(_map(answer, len(rows), options)))
+    answers = map_in_order(answer, range(len(rows)), options.n_jobs)
+    return SearchResult.stack(list(_with_progress(answers, len(rows), options.progress)))
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:
@@ -273,20 +273,6 @@ def _express_result(found: ExpressAnswer, atom_set: AtomSet) -> SearchResult:
         checked=not atom_set.unchecked,
         trace=None,
     )
-
-
-def _map(answer: Callable[[int], SearchResult], m: int, options: Options) -> Iterable[SearchResult]:
-    """Answer queries 0, ..., m-1, in threads if asked for, with a progress bar if asked for."""
-    n_jobs = (os.cpu_count() or 1) if options.n_jobs == -1 else options.n_jobs
-    if n_jobs == 1 or m == 1:
-        yield from _with_progress(map(answer, range(m)), m, options.progress)
-        return
-    pool = ThreadPoolExecutor(min(n_jobs, m))
-    try:
-        yield from _with_progress(pool.map(answer, range(m)), m, options.progress)
-    finally:
-        # After Ctrl-C or an error, queries that have not begun are dropped.
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:

@@ -236,7 +236,7 @@ def search_everything(path, atoms):
     index.search(atoms, delta=0.0)
 
 
-@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "column_squares"])
+@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "scatter", "column_squares"])
 def test_a_damaged_chunk_is_named(small, small_atoms, array):
     search_everything(small, small_atoms)
     file = chunk_files(small, array)[0]
@@ -251,7 +251,7 @@ def test_a_damaged_chunk_is_named(small, small_atoms, array):
         assert f"(file {file.relative_to(small)})" in caught.value.where
 
 
-@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "column_squares"])
+@pytest.mark.parametrize("array", ["coordinates", "rows", "squared_norms", "means", "scatter", "column_squares"])
 def test_a_missing_chunk_is_an_error_and_never_zeros(small, small_atoms, array):
     file = chunk_files(small, array)[-1]
     file.unlink()

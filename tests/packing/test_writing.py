@@ -60,7 +60,7 @@ def check_contents(dest, atoms, seed=0):
     np.testing.assert_array_equal(group["coordinates"][:], atoms[:, order].T)
     np.testing.assert_array_equal(group["order"][:], order)
     facts = collect_facts(DenseStore(atoms))
-    for name in ("squared_norms", "means", "column_squares"):
+    for name in ("squared_norms", "means", "scatter", "column_squares"):
         np.testing.assert_array_equal(group[name][:], getattr(facts, name))
     assert (journal(dest)["low"], journal(dest)["high"]) == (facts.low, facts.high)
     assert journal(dest)["complete"] is True

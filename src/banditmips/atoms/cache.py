@@ -6,12 +6,15 @@ subset is the beginning of the seed's uniform order, so a cached race samples ex
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms.parts import Part, PartStore
+from banditmips._threads import map_in_order
+from banditmips.atoms.parts import PartStore
+from banditmips.atoms.pass_kernels import TURNED_ROWS, shown_scatter, turn
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.reading import StoreReader
 from banditmips.race import kernels
@@ -22,6 +25,9 @@ __all__ = ["NO_CACHE", "CacheFiller", "CacheSize", "CachedReader", "WarmCache", 
 MIN_BLOCK = 256
 MIN_PREFIX, MAX_PREFIX = 512, 4096
 """The least kept by coordinate, and the least and the most kept by atom where d >= 2,048."""
+_MOVED_AS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_MOVED_TOGETHER = 1 << 18
+"""Entries that one thread moves at a time."""
 
 
 class CacheSize(NamedTuple):
@@ -91,12 +97,9 @@ class WarmCache:
         """
         if self._scatters is None or self._scatters[0] != sizes:
             table = np.empty((len(sizes), self.prefix.shape[0]), dtype=np.float32)
-            seen, start = np.zeros(self.prefix.shape[0]), 0
-            for number, size in enumerate(sizes):
-                with np.errstate(over="ignore"):
-                    seen += np.square(self.prefix[:, start:size] - means[:, np.newaxis]).sum(axis=1)
-                    table[number] = seen * (d / size)
-                start = size
+            prefix = self.prefix.view()
+            prefix.flags.writeable = False  # as that of a saved index is: machine code for both would be two
+            shown_scatter(prefix, np.array(sizes), means, d, table)
             self._scatters = (sizes, table)
         return self._scatters[1]
 
@@ -116,50 +119,66 @@ def cache_size(n: int, d: int, itemsize: int, available: int | None) -> CacheSiz
 
 
 def build_cache(store: AtomStore, seed: int, size: CacheSize) -> WarmCache:
-    """Cache the first coordinates of the seed's uniform order."""
+    """Cache the first coordinates of the seed's uniform order, reading nothing else."""
     from banditmips.atoms.packed import PackedStore
 
-    n, d = store.shape
-    order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
-    prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
+    n = store.shape[0]
+    filler = CacheFiller(store, seed, size)
     # Where the entries of a coordinate lie together, they are read together.
     together = isinstance(store, (PackedStore, PartStore)) and store.by_column
     step = n if together else max(1, (1 << 20) // size.by_atom)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
-        store.gather(rows, order, prefix[start : start + rows.size])
-    return _cache_of(order, prefix, size)
-
-
-def _native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
-
-
-def _cache_of(order: NDArray[np.int64], prefix: NDArray[Any], size: CacheSize) -> WarmCache:
-    return WarmCache(order, np.ascontiguousarray(prefix[:, : size.by_coordinate].T), prefix)
+        store.gather(rows, filler.order, filler.prefix[start : start + rows.size])
+    return filler.cache()
 
 
 class CacheFiller:
-    """Picks the coordinates to be cached out of what a pass over the atoms reads."""
+    """The cache while it is being filled, with what a pass over the atoms reads.
+
+    Attributes
+    ----------
+    order : int64, shape (p,), the coordinates.
+    prefix : shape (n, p), which is to be filled.
+    """
 
     def __init__(self, store: AtomStore, seed: int, size: CacheSize) -> None:
         n, d = store.shape
         self._size = size
-        self._order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
+        self.order = kernels.permuted_coordinates(seed, d, 0, size.by_atom)
         # The same by column: which of them lie in a part is then quickly found.
-        self._places = np.argsort(self._order)
-        self._columns = self._order[self._places]
-        self._prefix = np.empty((n, size.by_atom), dtype=_native(store.dtype))
+        self._places = np.argsort(self.order)
+        self._columns = self.order[self._places]
+        dtype = store.dtype if store.dtype.isnative else store.dtype.newbyteorder("=")
+        self.prefix = np.empty((n, size.by_atom), dtype=dtype)
 
-    def add(self, part: Part) -> None:
-        """Take what is wanted of a part."""
-        low, high = np.searchsorted(self._columns, (part.first_column, part.stop_column)).tolist()
-        values = part.values[:, self._columns[low:high] - part.first_column]
-        self._prefix[part.rows][:, self._places[low:high]] = values
+    def places_of(self, first_column: int, stop_column: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of these columns are wanted, counted from the first of them, and their places."""
+        low, high = np.searchsorted(self._columns, (first_column, stop_column)).tolist()
+        return self._columns[low:high] - first_column, self._places[low:high]
 
-    def cache(self) -> WarmCache:
+    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
+        """Take what is wanted of entries, the first of which is at this row and column."""
+        wanted, places = self.places_of(first_column, first_column + values.shape[1])
+        self.prefix[first_row : first_row + len(values)][:, places] = values[:, wanted]
+
+    def cache(self, n_jobs: int = 1) -> WarmCache:
         """The cache, once everything has been added."""
-        return _cache_of(self._order, self._prefix, self._size)
+        n, n_coordinates = len(self.prefix), self._size.by_coordinate
+        block = np.empty((n_coordinates, n), dtype=self.prefix.dtype)
+        # To be moved, numbers are as good as integers of their size.
+        moved = _MOVED_AS.get(block.itemsize)
+        if moved is None:
+            block[...] = self.prefix[:, :n_coordinates].T
+        else:
+            source, target = self.prefix.view(moved), block.view(moved)
+            step = TURNED_ROWS * max(1, _MOVED_TOGETHER // (TURNED_ROWS * max(n_coordinates, 1)))
+
+            def turn_rows(start: int) -> None:
+                turn(source, start, min(start + step, n), target)
+
+            deque(map_in_order(turn_rows, range(0, n, step), n_jobs), maxlen=0)
+        return WarmCache(self.order, block, self.prefix)
 
 
 class CachedReader(StoreReader):

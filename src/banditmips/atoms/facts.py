@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._threads import map_in_order
+from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.parts import Part, all_parts
+from banditmips.atoms.parts import all_parts
+from banditmips.atoms.pass_kernels import N_LANES, look_at
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
-from banditmips.race.kernels import row_facts
 
-__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "collect_facts"]
+if TYPE_CHECKING:
+    from banditmips.atoms.cache import CacheFiller
+
+__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "collect_facts", "derived_scatter", "facts_bytes"]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
+_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
+"""Entries and rows that are looked at together where nothing has to be read or copied for it: as many as make the sums
+of the columns, which each block has for itself, a small matter."""
 _SPARSE_ENTRIES = 1 << 16
 """Stored entries looked at together: they take 4 MB while their rows, columns and squares are written down."""
 CONVERTED_ENTRIES = 1 << 17
-"""Entries that are converted to double precision together (a whole row in any case)."""
+"""Entries that are converted to floats together (a whole row in any case)."""
+_TURNED_COLUMNS = 64
+"""Columns of atoms in Fortran order that are copied together."""
+_NO_COLUMNS = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -31,8 +42,11 @@ class AtomFacts:
 
     Attributes
     ----------
-    squared_norms, means : float64, shape (n,)
-        Squared Euclidean norm of each atom, and the mean of its entries.
+    squared_norms, means, scatter : float64, shape (n,)
+        Squared Euclidean norm of each atom, the mean of its entries, and their sum of squares about that mean: what a
+        sample has to show its share of. All three are right to about 1e-15 (the mean: as a part of the root mean square
+        of the entries), whatever the precision of the atoms, and also where entries are large beside their differences.
+        The scatter is infinite where squares are too large to be summed.
     low, high : float
         Smallest and largest entry.
     column_squares : float32, shape (d,)
@@ -41,32 +55,47 @@ class AtomFacts:
 
     squared_norms: NDArray[np.float64]
     means: NDArray[np.float64]
+    scatter: NDArray[np.float64]
     low: float
     high: float
     column_squares: NDArray[np.float32]
 
     @property
-    def scatter(self) -> NDArray[np.float64]:
-        """Sum of squares of each atom's entries about their mean: what a sample of it has to show its share of."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            scatter = self.squared_norms - self.column_squares.size * self.means**2
-        # Entries too large to be squared: no sample of such an atom can be trusted.
-        return np.maximum(np.where(np.isfinite(scatter), scatter, np.inf), 0.0)
-
-    @property
     def nbytes(self) -> int:
         """Memory taken."""
-        return self.squared_norms.nbytes + self.means.nbytes + self.column_squares.nbytes
+        return facts_bytes(self.means.size, self.column_squares.size)
 
     def joined(self, other: AtomFacts) -> AtomFacts:
         """Facts about these atoms followed by those of `other`."""
         return AtomFacts(
             np.concatenate([self.squared_norms, other.squared_norms]),
             np.concatenate([self.means, other.means]),
+            np.concatenate([self.scatter, other.scatter]),
             min(self.low, other.low),
             max(self.high, other.high),
             self.column_squares + other.column_squares,
         )
+
+
+def facts_bytes(n: int, d: int) -> int:
+    """Memory that facts about n atoms of d coordinates take."""
+    return 24 * n + 4 * d
+
+
+def derived_scatter(squared_norms: NDArray[Any], means: NDArray[Any], d: int) -> NDArray[np.float64]:
+    """Return the scatter as a difference of squares, where it was not recorded: rough where means are large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scatter = squared_norms - d * means**2
+    return np.maximum(np.where(np.isfinite(scatter), scatter, np.inf), 0.0)
+
+
+class _Seen(NamedTuple):
+    """What was seen of some rows at neighbouring columns. Means are less the rows' bases."""
+
+    means: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+    low: float
+    high: float
 
 
 class FactsCollector:
@@ -76,77 +105,170 @@ class FactsCollector:
     ----------
     argument : str
         What an error calls the atoms.
+    filler : optional
+        Takes what is to be cached on the way.
 
     Attributes
     ----------
-    squared_norms, sums : float64, shape (n,)
+    scatter : float64, shape (n,)
+        Of the entries of each row that were seen so far.
     column_squares : float64, shape (d,)
     low, high : float
-        Of what was seen so far.
     """
 
-    def __init__(self, n: int, d: int, argument: str = "atoms") -> None:
+    def __init__(self, n: int, d: int, argument: str = "atoms", filler: CacheFiller | None = None) -> None:
         self._argument = argument
-        self.squared_norms, self.sums = np.zeros(n), np.zeros(n)
+        self._filler = filler
+        self._counts = np.zeros(n, dtype=np.int64)
+        # Means are held as differences from a number close to them, which keep more digits.
+        self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
+        self.scatter = np.zeros(n)
         self.column_squares = np.zeros(d)
         self.low, self.high = np.inf, -np.inf
 
     def add(self, first_row: int, values: NDArray[Any], first_column: int = 0) -> None:
         """Look at entries, the first of which is at this row and column."""
-        # Single and double precision are summed as they are; anything else is converted a few rows at a time.
-        plain = values.dtype in (np.float32, np.float64) and values.dtype.isnative
-        step = len(values) if plain else max(1, CONVERTED_ENTRIES // values.shape[1])
-        for start in range(0, len(values), step):
-            part = values[start : start + step]
-            floats = np.ascontiguousarray(part) if plain else part.astype(np.float64)
-            self._add(first_row + start, first_column, floats)
-
-    def _add(self, first_row: int, first_column: int, values: NDArray[Any]) -> None:
-        norms, sums = np.empty(len(values)), np.empty(len(values))
         columns = self.column_squares[first_column : first_column + values.shape[1]]
-        low, high = row_facts(values, norms, sums, columns)
-        # A NaN or an infinity carries over into the sums; so does what is merely too large to be squared.
-        if not (np.isfinite(norms).all() or np.isfinite(values).all()):
+        self._merge(first_row, values, self._look(first_row, values, first_column, columns))
+
+    def add_rows(self, store: DenseStore, n_jobs: int) -> None:
+        """Look at all of the atoms in memory, in threads.
+
+        Blocks are the same and are added up in the same order at any number of threads: so are the facts, to the bit.
+        """
+        d = store.shape[1]
+
+        def look(block: tuple[int, NDArray[Any]]) -> tuple[_Seen, NDArray[np.float64]]:
+            columns = np.zeros(d)
+            return self._look(*block, 0, columns), columns
+
+        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * d)))
+        for (first_row, values), (seen, columns) in zip(blocks, map_in_order(look, blocks, n_jobs), strict=True):
+            self._merge(first_row, values, seen)
+            self.column_squares += columns
+
+    def _look(
+        self, first_row: int, values: NDArray[Any], first_column: int, column_squares: NDArray[np.float64]
+    ) -> _Seen:
+        """Look at entries; add to `column_squares`, and leave what was gathered so far of other rows as it is."""
+        means, scatter = np.empty(len(values)), np.empty(len(values))
+        low, high = np.inf, -np.inf
+        for start, floats in _as_floats(values):
+            rows, row = slice(start, start + len(floats)), first_row + start
+            lanes = np.full((4, N_LANES), floats[0, 0])
+            wanted, places, prefix = _NO_COLUMNS, _NO_COLUMNS, np.empty((0, 0), dtype=floats.dtype)
+            # What is cached is cached as it was given.
+            is_given = self._filler is not None and self._filler.prefix.dtype == floats.dtype
+            if self._filler is not None and is_given:
+                wanted, places = self._filler.places_of(first_column, first_column + floats.shape[1])
+                prefix = self._filler.prefix
+            bases = self._bases[row : row + len(floats)]
+            look_at(floats, lanes, bases, means[rows], scatter[rows], column_squares, wanted, places, row, prefix)
+            self._check(row, first_column, floats, means[rows], scatter[rows])
+            if self._filler is not None and not is_given:
+                self._filler.add(row, values[rows], first_column)
+            low, high = min(low, float(lanes[0].min())), max(high, float(lanes[2].max()))
+        return _Seen(means, scatter, low, high)
+
+    def _check(
+        self, first_row: int, first_column: int, values: NDArray[Any], means: NDArray[Any], scatter: NDArray[Any]
+    ) -> None:
+        """Refuse what is not finite, which shows in the sums; so does what is merely too large to be squared."""
+        bases = self._bases[first_row : first_row + len(values)]
+        large = np.flatnonzero(~np.isfinite(bases + means + scatter))
+        if large.size == 0:
+            return
+        if not np.isfinite(values).all():
             i, j = np.argwhere(~np.isfinite(values))[0]
             where = f"row {{row}}, column {first_column + j}"
             text = f"{self._argument} has {values[i, j]} at {where} (argument {self._argument!r})"
             raise BadAtomError(text, first_row + i)
-        rows = slice(first_row, first_row + len(values))
-        self.squared_norms[rows] += norms
-        self.sums[rows] += sums
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        with np.errstate(over="ignore"):
+            rough = (values[large] / values.shape[1]).sum(axis=1, dtype=np.float64)
+            bases[large] = np.where(np.isfinite(bases[large]), bases[large], rough)
+            means[large] = rough - bases[large]
+        # No sample of such an atom can be trusted.
+        scatter[large] = np.inf
+
+    def _merge(self, first_row: int, values: NDArray[Any], seen: _Seen) -> None:
+        """Put what was seen of some entries to what was seen of their rows before."""
+        rows, size = slice(first_row, first_row + len(values)), values.shape[1]
+        before = self._counts[rows]
+        share = size / (before + size)
+        difference = seen.means - self._offsets[rows]
+        with np.errstate(over="ignore"):
+            self.scatter[rows] += seen.scatter + difference * (before * share) * difference
+        self._offsets[rows] += difference * share
+        self._counts[rows] += size
+        self.low, self.high = min(self.low, seen.low), max(self.high, seen.high)
+
+    def means(self, rows: slice = slice(None)) -> NDArray[np.float64]:
+        """Means of the entries of some rows."""
+        return np.asarray(self._bases[rows] + self._offsets[rows])
+
+    def squared_norms(self, rows: slice = slice(None)) -> NDArray[np.float64]:
+        """Squared norms of rows that have been seen whole."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.scatter[rows] + self.column_squares.size * self.means(rows) ** 2)
 
     def facts(self) -> AtomFacts:
         """Facts about all atoms, once all of them has been added."""
         # Single precision is enough for weights.
         column_squares = np.minimum(self.column_squares, 1e38).astype(np.float32)
-        means = self.sums / self.column_squares.size
-        return AtomFacts(self.squared_norms, means, self.low, self.high, column_squares)
+        return AtomFacts(self.squared_norms(), self.means(), self.scatter, self.low, self.high, column_squares)
 
 
-def collect_facts(store: AtomStore, also: Callable[[Part], None] | None = None) -> AtomFacts:
+def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (first row, rows in single or double precision); those that have to be copied a few at a time."""
+    dtype = values.dtype
+    if dtype in (np.float32, np.float64) and dtype.isnative:
+        step = len(values) if values.flags.c_contiguous else max(1, _BLOCK_ENTRIES // values.shape[1])
+    else:
+        dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+        step = max(1, CONVERTED_ENTRIES // values.shape[1])
+    for start in range(0, len(values), step):
+        floats = _by_row(values[start : start + step], dtype).view()
+        # Machine code for arrays that may be written to would be another one, and the user's may not be.
+        floats.flags.writeable = False
+        yield start, floats
+
+
+def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return values row after row: themselves, if they are so and of this type."""
+    if abs(values.strides[0]) >= abs(values.strides[1]):
+        return np.ascontiguousarray(values, dtype=dtype)
+    # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
+    copied = np.empty(values.shape, dtype=dtype)
+    for first in range(0, values.shape[1], _TURNED_COLUMNS):
+        part = slice(first, first + _TURNED_COLUMNS)
+        copied[:, part] = values[:, part]
+    return copied
+
+
+def collect_facts(store: AtomStore, filler: CacheFiller | None = None, n_jobs: int = 1) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    `also` is shown everything that is read on the way. What was recorded of packed atoms is believed.
+    `filler` takes what is to be cached on the way. What was recorded of packed atoms is believed.
     """
     from banditmips.atoms.packed import PackedStore
 
-    if isinstance(store, PackedStore) and also is None:
+    if isinstance(store, PackedStore) and filler is None:
         return store.facts
-    if isinstance(store, SparseStore) and also is None:
+    if isinstance(store, SparseStore) and filler is None:
         return _sparse_facts(store)
-    collector = FactsCollector(*store.shape)
-    for part in all_parts(store, _BLOCK_ENTRIES):
-        collector.add(part.rows.start, part.values, part.first_column)
-        if also is not None:
-            also(part)
+    collector = FactsCollector(*store.shape, filler=filler)
+    if isinstance(store, DenseStore):
+        collector.add_rows(store, n_jobs)
+    else:
+        for part in all_parts(store, _BLOCK_ENTRIES):
+            collector.add(part.rows.start, part.values, part.first_column)
     return collector.facts()
 
 
 def _sparse_facts(store: SparseStore) -> AtomFacts:
-    """Do the same from the stored entries alone."""
+    """Do the same from the stored entries alone, which are read twice: sums about the mean need the mean."""
     n, d = store.shape
-    norms, sums, column_squares = np.zeros(n), np.zeros(n), np.zeros(d)
+    counts, sums, scatter, column_squares = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(d)
     low, high = (0.0, 0.0) if store.n_stored < n * d else (np.inf, -np.inf)
     for rows, columns, values in store.pieces(_SPARSE_ENTRIES):
         if not np.isfinite(values).all():
@@ -154,9 +276,15 @@ def _sparse_facts(store: SparseStore) -> AtomFacts:
             text = f"atoms has {values[at]} at row {{row}}, column {columns[at]} (argument 'atoms')"
             raise BadAtomError(text, rows[at])
         low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
-        with np.errstate(over="ignore"):
-            squares = values**2
-        np.add.at(norms, rows, squares)
+        np.add.at(counts, rows, 1.0)
         np.add.at(sums, rows, values)
-        np.add.at(column_squares, columns, squares)
-    return AtomFacts(norms, sums / d, float(low), float(high), np.minimum(column_squares, 1e38).astype(np.float32))
+        with np.errstate(over="ignore"):
+            np.add.at(column_squares, columns, values**2)
+    means = sums / d
+    with np.errstate(over="ignore"):
+        for rows, _, values in store.pieces(_SPARSE_ENTRIES):
+            np.add.at(scatter, rows, (values - means[rows]) ** 2)
+        scatter += (d - counts) * means**2
+        squared_norms = scatter + d * means**2
+    weights = np.minimum(column_squares, 1e38).astype(np.float32)
+    return AtomFacts(squared_norms, means, scatter, float(low), float(high), weights)

@@ -2,7 +2,7 @@
 
 ::
 
-    SOURCE --rows, once-+--> facts (norms, range, NaN check) --> squared_norms, means, column_squares
+    SOURCE --rows, once-+--> facts (norms, range, NaN check) --> squared_norms, means, scatter, column_squares
                         +--> rows, as they are ----------------> rows         (read by the exact finish)
                         +--> the seed's first coordinates -----> coordinates  (read by the rounds)
 

@@ -5,8 +5,8 @@ A packed file is a Zarr v3 group. Every chunk of every array carries its CRC-32C
     coordinates   (n_coordinates, n)  the first coordinates of the seed's uniform order, one after another
     rows          (n, d)              the atoms as they came, one or a few to a chunk
     order         (n_coordinates,)    which coordinates those are, for other programs: ours knows it from the seed
-    squared_norms, means  (n,)        what `fit` would have learnt in its pass over the atoms ...
-    column_squares        (d,)        ... and this; the smallest and the largest entry are attributes
+    squared_norms, means, scatter  (n,)  what `fit` would have learnt in its pass over the atoms ...
+    column_squares                 (d,)  ... and this; the smallest and the largest entry are attributes
 
 A prefix of `coordinates` is a simple random sample without replacement, the one that an index of the same seed would
 cache. Atoms come in blocks: a block's chunks are written, then the block is entered in the journal (the attribute

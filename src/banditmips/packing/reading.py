@@ -74,6 +74,7 @@ class _PackedGroup:
         return AtomFacts(
             squared_norms=self._whole("squared_norms", n),
             means=self._whole("means", n),
+            scatter=self._whole("scatter", n),
             low=self._journal["low"],
             high=self._journal["high"],
             column_squares=self._whole("column_squares", d),

@@ -59,7 +59,7 @@ class PackWriter:
             )
             self._create("rows", (layout.n, layout.d), layout.dtype, layout.rows_chunk, layout.rows_shard)
             self._create("order", (layout.n_coordinates,), "int64", (layout.n_coordinates,))
-            for name in ("squared_norms", "means"):
+            for name in ("squared_norms", "means", "scatter"):
                 self._create(name, (layout.n,), "float64", (layout.atoms_per_block,))
             self._create("column_squares", (layout.d,), "float32", (long,))
             self._create("running_squares", (2, layout.d), "float64", (1, long))
@@ -122,8 +122,9 @@ class PackWriter:
         for begin in range(0, layout.n_coordinates, height):
             part = gathered[begin : begin + height, : stop - start]
             arrays["coordinates"][begin : begin + height, start:stop] = part
-        arrays["squared_norms"][start:stop] = facts.squared_norms[start:stop]
-        arrays["means"][start:stop] = facts.sums[start:stop] / layout.d
+        arrays["squared_norms"][start:stop] = facts.squared_norms(slice(start, stop))
+        arrays["means"][start:stop] = facts.means(slice(start, stop))
+        arrays["scatter"][start:stop] = facts.scatter[start:stop]
         # Two places that take turns: the journal's entry says which one holds, so a kill between the two writes does
         # not let the block be counted twice.
         self._write_long("running_squares", facts.column_squares, self.n_finished % 2)

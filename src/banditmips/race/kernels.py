@@ -114,33 +114,6 @@ def gather(atoms: NDArray[Any], rows: NDArray[np.int64], columns: NDArray[np.int
             out[i, j] = atoms[row, columns[j]]
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def row_facts(
-    values: NDArray[Any],
-    squared_norms: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    column_squares: NDArray[np.float64],
-) -> tuple[float, float]:
-    """Sum each row and its squares, add the squares to the columns' sums, and return the smallest and largest entry."""
-    low, high = np.float64(values[0, 0]), np.float64(values[0, 0])
-    for i in range(values.shape[0]):
-        total, squares = 0.0, 0.0
-        row_low, row_high = values[i, 0], values[i, 0]
-        for j in range(values.shape[1]):
-            v = values[i, j]
-            square = np.float64(v) * np.float64(v)
-            total += np.float64(v)
-            squares += square
-            column_squares[j] += square
-            row_low = min(row_low, v)
-            row_high = max(row_high, v)
-        squared_norms[i] = squares
-        sums[i] = total
-        low = min(low, np.float64(row_low))
-        high = max(high, np.float64(row_high))
-    return low, high
-
-
 @njit(cache=True, nogil=True, inline="always")
 def _term(objective: int, q: float, v: float) -> float:
     if objective == 0:
