@@ -199,7 +199,7 @@ class BanditMIPS:
         if limit is None:
             return None
         bins = 0 if self._bucket_size is None else 24 * n
-        facts = 16 * n + 4 * d if self._validate else 0
+        facts = 24 * n + 4 * d if self._validate else 0
         return limit - bins - facts
 
     def _copy_by_column(self, store: AtomStore, taken: int) -> NDArray[Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class AtomFacts:
     high: float
     column_squares: NDArray[np.float32]
 
-    @property
+    @cached_property
     def scatter(self) -> NDArray[np.float64]:
         """Sum of squares of each atom's entries about their mean: what a sample of it has to show its share of."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -55,8 +56,8 @@ class AtomFacts:
 
     @property
     def nbytes(self) -> int:
-        """Memory taken."""
-        return self.squared_norms.nbytes + self.means.nbytes + self.column_squares.nbytes
+        """Memory taken, with the scatter once it has been asked for."""
+        return 2 * self.squared_norms.nbytes + self.means.nbytes + self.column_squares.nbytes
 
     def joined(self, other: AtomFacts) -> AtomFacts:
         """Facts about these atoms followed by those of `other`."""
