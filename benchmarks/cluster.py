@@ -1,7 +1,7 @@
 """Two processes against one: the same answers, multiplies, messages, and a worker that is killed.
 
-``python -m benchmarks.cluster`` searches 200 queries on matrices of 2,000 x 20,000 in a Dask LocalCluster, which takes ten
-minutes, or more on a busy machine; ``--quick`` takes 500 x 5,000. All figures but the seconds are counts and do not
+``python -m benchmarks.cluster`` searches 200 queries on matrices of 2,000 x 20,000 in a Dask LocalCluster, which takes
+ten minutes, or more on a busy machine; ``--quick`` takes 500 x 5,000. All figures but the seconds are counts and do not
 depend on the machine. ``--paper`` measures instead what docs/scale.md extrapolates from: shards of atoms with 100,000
 coordinates, at the confidence of 10^9 atoms.
 """
