@@ -36,8 +36,9 @@ _HAS_NO_ZEROS, _HAS_NO_HEADS = 1.7, 3.0
 coordinate then holds at most two thirds of the sum of squares, and what it adds to a score is well within a radius."""
 _HEAD_BAR = 8.0
 """A coordinate stands out where |q| is at least this many times its mean: hardly any does in a normal query."""
-_HEAD_SHARE = 0.02
-"""And where its square is at least this part of the sum of squares: less would hardly shorten the reach of the rest."""
+_ENOUGH_HEADS, _HEAD_SHARE = 6, 0.02
+"""Of those, the largest that are always read, and the part of the sum of squares that any further one must hold: less
+would hardly shorten the reach of the rest."""
 _SPARSE = 1 / 32
 """Queries with fewer non-zeros than this part of d are raced and finished on their support alone."""
 _FEW, _CHEAP_FINISH = (4, 16), 2e5
@@ -229,9 +230,9 @@ class ExpressLane:
         if not look.whole or look.uneven <= _HAS_NO_HEADS or look.support is not None:
             return _NOTHING
         _, size, squares = look.moments
-        bar = max(_HEAD_BAR * size / self.d, (_HEAD_SHARE * squares) ** 0.5)
-        heads: NDArray[np.int64] = screen.head_coordinates(query, bar, self._max_heads)
-        return heads
+        heads: NDArray[np.int64] = screen.head_coordinates(query, _HEAD_BAR * size / self.d, self._max_heads)
+        n_large = int((query[heads] ** 2 >= _HEAD_SHARE * squares).sum())
+        return heads[: max(n_large, _ENOUGH_HEADS)]
 
     def answer(
         self,
