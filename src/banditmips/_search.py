@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._query import AtomSet, Query, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
-from banditmips._threads import map_in_order
+from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def search(
     seed : int
         The same seed gives the same answer at any batch size or number of threads.
     n_jobs : int
-        Threads over queries; -1 means one for each core.
+        Threads, -1 for one for each core: over the queries of a batch, or over the atoms where one query has many of
+        them to read or to multiply. The answer is the same at any number.
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
@@ -184,7 +185,17 @@ _PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
 def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
-    """Answer one query or a batch."""
+    """Answer one query or a batch, in threads if asked for."""
+    if options.n_jobs == 1:
+        return _run_queries(atom_set, queries, k, options, mask)
+    # Threads share the queries of a batch, or the work of a single one.
+    with helped_by(options.n_jobs):
+        return _run_queries(atom_set, queries, k, options, mask)
+
+
+def _run_queries(
+    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+) -> SearchResult:
     k = check_k(k)
     n, d = atom_set.store.shape
     if type(queries) is np.ndarray and queries.shape == (d,) and queries.dtype in _PLAIN and mask is None:
@@ -205,7 +216,9 @@ def run_queries(
         from banditmips.atoms.metering import metered
 
         with metered() as norms:
-            known = replace(atom_set, facts=collect_facts(atom_set.store), unchecked=False, lanes={})
+            known = replace(
+                atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False, lanes={}
+            )
         return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
     lane = lane_for(atom_set, options, k)
 

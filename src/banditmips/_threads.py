@@ -1,13 +1,21 @@
-"""Work in threads: the same results in the same order, however many there are."""
+"""Work in threads: the same results in the same order, however many there are.
+
+A batch is divided by queries (`map_in_order`). One query has its large pieces of work divided by rows (`in_pieces`), if
+whoever answers it has said so (`helped_by`); inside a batch nobody has, so threads do not multiply.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
-__all__ = ["count_threads", "map_in_order"]
+__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "pieces_of"]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -30,3 +38,97 @@ def map_in_order(work: Callable[[Item], Done], items: Sequence[Item], n_jobs: in
     finally:
         # After Ctrl-C or an error, what has not begun is dropped.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class LazyPool:
+    """Threads that are made when they are first needed, and anew in a process that was forked off.
+
+    A forked process has a copy of everything but the threads: whoever waits for one of them there waits for ever.
+    """
+
+    def __init__(self, n_threads: int, name: str) -> None:
+        self.n_threads = n_threads
+        self._name = name
+        self.forget()
+        _pools.add(self)
+
+    def forget(self) -> None:
+        """Begin without threads."""
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def submit(self, work: Callable[..., Done], *arguments: Any) -> Future[Done]:
+        """Let a thread do it."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix=self._name)
+            return self._pool.submit(work, *arguments)
+
+    def close(self) -> None:
+        """Let the threads go; they come back when they are needed."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+
+_pools: WeakSet[LazyPool] = WeakSet()
+
+
+def _forget_threads() -> None:
+    for pool in list(_pools):
+        pool.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+_helpers = LazyPool(os.cpu_count() or 1, "banditmips")
+_n_threads: ContextVar[int] = ContextVar("banditmips_threads", default=1)
+
+
+@contextmanager
+def helped_by(n_jobs: int) -> Iterator[None]:
+    """Let so many threads, this one included, share what is done inside."""
+    token = _n_threads.set(count_threads(n_jobs))
+    try:
+        yield
+    finally:
+        _n_threads.reset(token)
+
+
+def pieces_of(n: int, least: int) -> list[tuple[int, int]]:
+    """Ranges that cover 0, ..., n-1: one for each thread at hand, but no more than have `least` each."""
+    n_threads = _n_threads.get()
+    if n_threads == 1:
+        return [(0, n)]
+    count = max(min(n_threads, n // max(least, 1)), 1)
+    return [(n * piece // count, n * (piece + 1) // count) for piece in range(count)]
+
+
+def in_pieces(work: Callable[[int, int], Done], n: int, least: int) -> list[Done]:
+    """Do ``work(start, stop)`` for the `pieces_of` n, and return what came of each.
+
+    Examples
+    --------
+    >>> with helped_by(2):
+    ...     in_pieces(lambda start, stop: stop - start, 9, least=3)
+    [4, 5]
+    >>> in_pieces(lambda start, stop: stop - start, 9, least=3)
+    [9]
+    """
+    first, *others = pieces_of(n, least)
+    if not others:
+        return [work(*first)]
+    waiting = [_helpers.submit(work, *piece) for piece in others]
+    try:
+        done = [work(*first)]
+        # What no thread has begun by now is done here: others may be busy with the work of other queries.
+        done += [
+            work(*piece) if future.cancel() else future.result() for piece, future in zip(others, waiting, strict=True)
+        ]
+    finally:
+        for future in waiting:
+            future.cancel()
+    return done

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
+
+from banditmips._threads import LazyPool
 
 __all__ = ["Prefetcher"]
 
@@ -20,8 +21,7 @@ class Prefetcher:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
-        self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = LazyPool(n_threads, "banditmips-read")
 
     def map(
         self,
@@ -57,17 +57,11 @@ class Prefetcher:
 
     def close(self) -> None:
         """Let the threads go; they come back when they are needed."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown()
+        self._pool.close()
 
     def _submit(self, work: Callable[[_Item], _Result], item: _Item) -> Future[_Result]:
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="banditmips-read")
-            # The thread counts into the meter of the query that it works for.
-            return self._pool.submit(copy_context().run, work, item)
+        # The thread counts into the meter of the query that it works for.
+        return self._pool.submit(copy_context().run, work, item)
 
     def __getstate__(self) -> dict[str, Any]:
         """Threads do not go to another process."""

@@ -427,6 +427,65 @@ def possible_winners(
 
 
 @njit(cache=True, nogil=True)
+def finish_bar(
+    atoms: NDArray[Any],
+    query: NDArray[Any],
+    rows: NDArray[np.int64],
+    n_rows: int,
+    k: int,
+    absolute: bool,
+    upper: NDArray[np.float64],
+    estimates: NDArray[np.float64],
+    ranking: NDArray[np.float64],
+    places: NDArray[np.int64],
+    known_rows: NDArray[np.int64],
+    known_scores: NDArray[np.float64],
+    n_known: int,
+) -> tuple[float, int]:
+    """Return the least of the exact scores of the k best by estimate, and how many exact scores are known then."""
+    if upper.size == 0 or n_rows <= k:
+        return -np.inf, n_known
+    for t in range(n_rows):
+        ranking[t] = abs(estimates[t]) if absolute else estimates[t]
+    _best_places(ranking, n_rows, k, places)
+    return _lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
+
+
+@njit(cache=True, nogil=True)
+def finish_rows(
+    atoms: NDArray[Any],
+    query: NDArray[Any],
+    rows: NDArray[np.int64],
+    upper: NDArray[np.float64],
+    bar: float,
+    known_rows: NDArray[np.int64],
+    known_scores: NDArray[np.float64],
+    n_known: int,
+    scores: NDArray[np.float64],
+) -> tuple[int, int]:
+    """Compute exact scores of all the rows that can reach the bar; return how many those are, and how many were new.
+
+    `rows` and `scores` are compacted in place. What is done for a row depends on no other, so that rows may be divided.
+    """
+    kept, n_new = 0, 0
+    for t in range(rows.size):
+        row = rows[t]
+        score = np.nan
+        for known in range(n_known):
+            if known_rows[known] == row:
+                score = known_scores[known]
+        if np.isnan(score):
+            if upper.size and upper[row] < bar:
+                continue
+            score = _exact(atoms[row], query)
+            n_new += 1
+        rows[kept] = row
+        scores[kept] = score
+        kept += 1
+    return kept, n_new
+
+
+@njit(cache=True, nogil=True)
 def finish(
     atoms: NDArray[Any],
     query: NDArray[Any],
@@ -453,31 +512,11 @@ def finish(
         `rows` and `scores` hold so many rows and their exact scores, among them the k best. So many exact scores are
         in `known_rows` or have been computed beside those.
     """
-    bar = -np.inf
-    if upper.size and n_rows > k:
-        for t in range(n_rows):
-            ranking[t] = abs(estimates[t]) if absolute else estimates[t]
-        _best_places(ranking, n_rows, k, places)
-        bar, n_known = _lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
-    n_listed = n_known
-    kept = 0
-    for t in range(n_rows):
-        row = rows[t]
-        score = np.nan
-        for known in range(n_listed):
-            if known_rows[known] == row:
-                score = known_scores[known]
-        if np.isnan(score):
-            if upper.size and upper[row] < bar:
-                continue
-            score = _exact(atoms[row], query)
-            n_known += 1
-            if k == 1:
-                bar = max(bar, abs(score) if absolute else score)
-        rows[kept] = row
-        scores[kept] = score
-        kept += 1
-    return kept, n_known
+    bar, n_known = finish_bar(
+        atoms, query, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
+    )
+    kept, n_new = finish_rows(atoms, query, rows[:n_rows], upper, bar, known_rows, known_scores, n_known, scores)
+    return kept, n_known + n_new
 
 
 @njit(cache=True, nogil=True)

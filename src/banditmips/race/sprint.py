@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import StopReason
+from banditmips._threads import in_pieces, pieces_of
 from banditmips.race import compiled, kernels, screen
 from banditmips.race.bounds import MIN_SCATTER_SEEN, round_share
 from banditmips.race.gathered import gathered_race
@@ -37,6 +38,8 @@ _EVEN = 1.3
 """Without a cache, uniform sampling is as good as weighted up to this unevenness, and needs no keys for the weights."""
 _NEARLY_EVEN = 2.0
 """Up to this unevenness, a uniform sample of a few atoms tells well enough what a weighted one would."""
+_LEAST_WORK = 100_000.0
+"""Nanoseconds of exact products that are worth a thread of their own."""
 _LEVEL = 0.1
 """Part of a query's sum of squares that its mean has to explain for the mean to be taken out of a cached race."""
 _NO_HEADS = np.empty(0, dtype=np.int64)
@@ -357,29 +360,7 @@ class Sprint:
                 answer.n_multiplies = min(multiplies, lane.n * look.n_nonzero)
                 answer.n_rounds, answer.n_survivors = outcome.n_rounds, alive
             return answer
-        if look.support is None:
-            n_kept, n_exact = screen.finish(
-                self._atoms.array,
-                self._given,
-                space.rows,
-                alive,
-                k,
-                absolute,
-                space.upper if self._screened else _UNKNOWN,
-                space.estimates,
-                space.ranking,
-                space.leaders,
-                space.known_rows,
-                space.known_scores,
-                self._n_known,
-                space.scores,
-            )
-        else:
-            on_support = self._given[look.support].astype(np.float64)
-            n_kept = n_exact = alive
-            kernels.exact_scores(
-                self._atoms.array, space.rows[:alive], look.support, on_support, kernels.PRODUCT, space.scores[:alive]
-            )
+        n_kept, n_exact = self._exact_scores(alive)
         best = rank(space.rows, space.scores, n_kept, k, absolute)
         if best is None:
             return None
@@ -394,6 +375,45 @@ class Sprint:
             StopReason.SEPARATED if decided else StopReason.FINISHED_EXACTLY,
             self._spent(outcome),
         )
+
+    def _exact_scores(self, n_rows: int) -> tuple[int, int]:
+        """Fill in the exact scores of the rows that can win: how many those are, and how many had to be computed.
+
+        Where that is much work, the rows are divided among the threads at hand.
+        """
+        lane, space, support = self._lane, self._space, self._look.support
+        array, given = self._atoms.array, self._given
+        # The workspace is another one in every thread; these are the arrays of this one.
+        rows, scores = space.rows, space.scores
+        least = int(_LEAST_WORK / self._plan.row_cost) + 1
+        if support is not None:
+            on_support = given[support].astype(np.float64)
+
+            def sum_on_support(start: int, stop: int) -> None:
+                kernels.exact_scores(array, rows[start:stop], support, on_support, kernels.PRODUCT, scores[start:stop])
+
+            in_pieces(sum_on_support, n_rows, least)
+            return n_rows, n_rows
+        upper = space.upper if self._screened else _UNKNOWN
+        known = (space.known_rows, space.known_scores)
+        survivors = (array, given, rows, n_rows, lane.k, self._options.absolute, upper)
+        rooms = (space.estimates, space.ranking, space.leaders)
+        if len(pieces_of(n_rows, least)) == 1:
+            found: tuple[int, int] = screen.finish(*survivors, *rooms, *known, self._n_known, scores)
+            return found
+        bar, n_known = screen.finish_bar(*survivors, *rooms, *known, self._n_known)
+
+        def sum_rows(start: int, stop: int) -> tuple[slice, int]:
+            part = slice(start, stop)
+            kept, n_new = screen.finish_rows(array, given, rows[part], upper, bar, *known, n_known, scores[part])
+            return slice(start, start + kept), n_new
+
+        n_kept, n_exact = 0, n_known
+        for kept, n_new in in_pieces(sum_rows, n_rows, least):
+            together = slice(n_kept, n_kept + kept.stop - kept.start)
+            rows[together], scores[together] = rows[kept], scores[kept]
+            n_kept, n_exact = together.stop, n_exact + n_new
+        return n_kept, n_exact
 
     def _spent(self, outcome: _Outcome) -> float:
         """The part of delta that was spent: none where no atom was dropped by a sample."""
