@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from banditmips.atoms.packed import PackedStore
     from banditmips.atoms.parts import PartStore
 
-__all__ = ["DEFAULT_MEMORY_LIMIT", "FILE_KINDS", "READ_WHOLE", "kind_of", "open_atoms", "open_rows", "store_of_foreign"]
+__all__ = [
+    "DEFAULT_MEMORY_LIMIT",
+    "FILE_KINDS",
+    "READ_WHOLE",
+    "kind_of",
+    "open_atoms",
+    "open_rows",
+    "shape_of_file",
+    "store_of_foreign",
+]
 
 DEFAULT_MEMORY_LIMIT = 1 << 28
 """Bytes of atoms that a store may hold: 256 MB."""
@@ -123,6 +132,14 @@ def open_atoms(
             pass
     store = _open_in_place(kind, path, dataset, memory_limit, missing_chunks)
     return whole_if_small(store, memory_limit) if isinstance(store, PartStore) else store
+
+
+def shape_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return the shape of the matrix in a file, without reading more than has to be."""
+    kind = kind_of(path)
+    if kind in READ_WHOLE:
+        return open_atoms(path).shape
+    return _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error").shape
 
 
 def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:

@@ -172,12 +172,14 @@ class Query:
         # The cosine with a zero vector is taken as 0.
         return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
 
-    def _contest(self) -> Contest:
+    def _contest(self, rows: NDArray[np.int64] | None = None) -> Contest:
+        """Make the contest among the candidates, or among these rows."""
         from banditmips.race import kernels
         from banditmips.race.bounds import MIN_SCATTER_SEEN
         from banditmips.race.elimination import Contest
 
-        facts, rows, options = self._atoms.facts, self._candidates, self._options
+        facts, options = self._atoms.facts, self._options
+        rows = self._candidates if rows is None else rows
         is_product = self._objective == kernels.PRODUCT
         return Contest(
             candidates=rows,

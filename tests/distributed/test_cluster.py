@@ -101,6 +101,18 @@ def test_files_too_large_for_memory_are_sampled_at_cached_coordinates(client, tm
         index.search(queries, sampling="weighted")
 
 
+def test_packed_shards(client, tmp_path):
+    pytest.importorskip("zarr")
+    atoms, queries = ratings()
+    paths = [tmp_path / "first.zarr", tmp_path / "second.zarr"]
+    for path, part in zip(paths, (atoms[:50], atoms[50:]), strict=True):
+        bm.pack(part, path)
+    result = DistributedMIPS(client).fit(paths).search(queries, 2)
+    assert (result.indices == best(atoms, queries, 2)).all()
+    with pytest.raises(ValueError, match="packed for one machine"):
+        DistributedMIPS(client).fit(paths[0])
+
+
 def test_a_list_of_shards_of_every_kind(client, tmp_path):
     atoms, queries = ratings()
     np.save(tmp_path / "part.npy", atoms[60:80])

@@ -12,7 +12,7 @@ from banditmips._validate import Options
 from banditmips.distributed._exchange import HOST, QueryRace
 from banditmips.distributed._messages import Batch, Work
 from banditmips.distributed._plan import AtHand, plan_rounds
-from banditmips.distributed._tasks import as_is, guest_values, join_guests, reports_of, serve, work_of
+from banditmips.distributed._tasks import as_is, guest_values, join_guests, reply_of, serve, work_of
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -103,9 +103,10 @@ class BatchSearch:
                 serve, shard, self._batch, self._k, self._options, orders, before, guests, self._excluded(number)
             )
             self._served[number] = served
-            replies[number] = self._submit(reports_of, served)
-            works.append(self._submit(work_of, served))
-        reports, done = self._gather((replies, works))
+            replies[number] = self._submit(reply_of, served)
+        answers, done = self._gather((replies, works))
+        reports = {number: said for number, (said, _) in answers.items()}
+        done += [work for _, work in answers.values()]
         self.n_exchanges += 1
         self.works += done
         for work in done:

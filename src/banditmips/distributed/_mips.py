@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DistributedMIPS"]
 
-_BATCH_BYTES = 1 << 27
-"""Bytes of queries, and of survivors on the largest shard, that one batch may take at most; more are split."""
+_BATCH_BYTES, _STATE_BYTES = 1 << 27, 1 << 30
+"""Bytes that the queries of one batch may take, and what a shard remembers of their survivors; more are split."""
 
 
 class DistributedMIPS:
@@ -234,7 +234,8 @@ class DistributedMIPS:
         works: list[Work] = []
         results: list[SearchResult] = []
         n_exchanges = 0
-        size = max(1, _BATCH_BYTES // max(8 * self._d, 8 * int(np.diff(self._first_rows).max())))
+        largest = int(np.diff(self._first_rows).max())
+        size = max(1, min(_BATCH_BYTES // (8 * self._d), _STATE_BYTES // (8 * largest)))
         with _quiet_about_queries(), _progress_bar(len(rows), chosen.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)

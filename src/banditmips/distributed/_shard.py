@@ -15,6 +15,7 @@ from banditmips._query import AtomSet
 from banditmips._validate import Options
 from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError
+from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.distributed._sources import open_part
@@ -91,7 +92,8 @@ def summarise(shard: Shard) -> Summary:
     return Summary(
         known_range=atoms.known_range,
         n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,
-        on_file=isinstance(atoms.store, PartStore) and atoms.store.line_width > 1,
+        on_file=isinstance(atoms.store, PackedStore)
+        or (isinstance(atoms.store, PartStore) and atoms.store.line_width > 1),
         too_sparse=too_sparse,
         extra_bytes=shard.extra_bytes,
     )

@@ -24,8 +24,8 @@ from banditmips.race.setup import make_bound
 
 __all__ = ["Pause", "ShardQuery"]
 
-_MAX_VALUES, _MIN_ROWS = 1 << 22, 512
-"""Sampled values of a block of atoms that are held at a time (32 MB), and how many atoms a block has at least."""
+_MAX_VALUES, _MIN_ROWS = 1 << 20, 512
+"""Sampled values of a block of atoms that are held at a time (8 MB), and how many atoms a block has at least."""
 
 N_REPORTED = 16
 """Survivors that a shard reports at least, if it has them: where all are known, they can be brought together."""
@@ -128,8 +128,8 @@ class ShardQuery(Query):
         """Leave nobody out here: `screen` and the bar of all shards do that."""
         return rows
 
-    def _contest(self) -> Contest:
-        contest, facts = super()._contest(), self._atoms.facts
+    def _contest(self, rows: NDArray[np.int64] | None = None) -> Contest:
+        contest, facts = self._course.contest(super()._contest(rows)), self._atoms.facts
         rows, shift = contest.candidates, self._rounds.shift
         if facts is None or self._rounds.level == 0.0:
             return replace(contest, known=KnownPart(np.zeros(rows.size), np.zeros(rows.size)))
@@ -177,7 +177,7 @@ class ShardQuery(Query):
 
     def _play_block(self, pause: Pause, order: Play, guests: Guests | None) -> Standing:
         reader, n_own = self._course.reader, self._shard.n_atoms
-        contest = self._contest_of(pause.rows.astype(np.int64))
+        contest = self._contest(pause.rows.astype(np.int64))
         local = order.leaders - self._shard.first_row
         announced = local[(local >= 0) & (local < n_own)]
         n_guests = 0
@@ -200,7 +200,7 @@ class ShardQuery(Query):
     def duel(self, order: Duel, guests: Guests) -> Standing:
         """Let all survivors of all shards play some rounds."""
         contest = replace(
-            self._contest_of(np.empty(0, dtype=np.int64)),
+            self._contest(np.empty(0, dtype=np.int64)),
             candidates=np.arange(guests.rows.size),
             row_scale=guests.row_scale,
             centers=guests.centers,
@@ -235,10 +235,6 @@ class ShardQuery(Query):
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             return play_rounds(contest, reader, sampler, bound, sizes, n_played, n_guests, announced)
-
-    def _contest_of(self, rows: NDArray[np.int64]) -> Contest:
-        contest = self._course.contest(self._contest())
-        return contest.part(np.searchsorted(contest.candidates, rows), contest.delta)
 
     def finish(self, pauses: Sequence[Pause], order: Exact) -> Standing:
         """Compute exact scores."""
@@ -289,7 +285,7 @@ class ShardQuery(Query):
         dtype = self._shard.atom_set.store.dtype.newbyteorder("=")
         values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
         self._course.reader.read(local, prefix, 0, values)
-        contest = self._contest_of(local)
+        contest = self._contest(local)
         assert contest.known is not None
         return Guests(
             rows,

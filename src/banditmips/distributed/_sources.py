@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banditmips._extras import require
-from banditmips._opening import open_rows
+from banditmips._opening import open_rows, shape_of_file
 from banditmips._validate import as_store
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _given(client: Any, shards: Sequence[Any]) -> list[Part]:
 def _shape_of(source: Any) -> tuple[int, ...]:
     """Look at a source, on a worker where it is a file or a future."""
     if isinstance(source, (str, os.PathLike)):
-        return as_store(source).shape
+        return shape_of_file(source)
     return tuple(source.shape if hasattr(source, "shape") else np.shape(source))
 
 

@@ -19,7 +19,7 @@ from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import Pause, ShardQuery
 from banditmips.race.parts import Standing
 
-__all__ = ["Served", "Values", "as_is", "guest_values", "join_guests", "reports_of", "serve", "work_of"]
+__all__ = ["Served", "Values", "as_is", "guest_values", "join_guests", "reply_of", "serve", "work_of"]
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ def join_guests(parts: list[Values]) -> dict[int, Guests]:
     }
 
 
-def reports_of(served: Served) -> Mapping[int, Report]:
+def reply_of(served: Served) -> tuple[Mapping[int, Report], Work]:
     """The part of what `serve` returns that has to travel."""
-    return served.reports
+    return served.reports, served.work
 
 
-def work_of(done: Served | Values) -> Work:
-    """The account of a task's work."""
-    return done.work
+def work_of(values: Values) -> Work:
+    """The account of what reading the guests took."""
+    return values.work
 
 
 def as_is(value: Any) -> Any:

@@ -36,8 +36,13 @@ _HAS_NO_ZEROS, _HAS_NO_HEADS = 1.7, 3.0
 coordinate then holds at most two thirds of the sum of squares, and what it adds to a score is well within a radius."""
 _HEAD_BAR = 8.0
 """A coordinate stands out where |q| is at least this many times its mean: hardly any does in a normal query."""
+_ENOUGH_HEADS, _HEAD_SHARE = 6, 0.02
+"""Of those, the largest that are always read, and the part of the sum of squares that any further one must hold: less
+would hardly shorten the reach of the rest."""
 _SPARSE = 1 / 32
 """Queries with fewer non-zeros than this part of d are raced and finished on their support alone."""
+_FEW, _CHEAP_FINISH = (4, 16), 2e5
+"""So many atoms are finished without a further look: at least, at most, and as many as take these nanoseconds."""
 _WAYS = {
     "blas": "all products at once",
     "cache": "race on cached coordinates, then exact products of the survivors",
@@ -145,29 +150,27 @@ class ExpressLane:
             self.scatters = cache.scatters(sizes, means, self.d)
             self._length = max(self._length, cache.n_coordinates)
         self._max_heads = most_heads(costs(), self.d, self._has_columns)
-        self._can_lead = facts is not None and options.rescore and self.k == 1 and self._by_row
+        # Racing a few rows, which nothing has read before, takes longer than computing them.
+        self.few = int(np.clip(_CHEAP_FINISH / self.cached_plan.row_cost, *_FEW))
+        self._can_begin = facts is not None and options.rescore and self.k == 1 and self._by_row
         if facts is not None:
             self._extremes = int(np.argmax(facts.means)), int(np.argmin(facts.means))
         self._prepared = True
 
-    def _look(self, query: NDArray[Any], lead: NDArray[Any] | None = None) -> Look | None:
-        """Look at the query before anything is read of the atoms; None if it is 0 or not finite.
-
-        With atoms to `lead`, the exact score of a likely leader is computed in the same go.
-        """
+    def _look(self, query: NDArray[Any]) -> Look | None:
+        """Look at the query before anything is read of the atoms; None if it is 0 or not finite."""
         d = self.d
         whole = d <= WHOLE_QUERY or self.options.rescore
-        if whole and lead is not None:
-            largest, smallest = self._extremes
-            space = self._space()
-            moments = screen.look_and_lead(lead, query, largest, smallest, space.known_rows, space.known_scores)
-        elif whole:
-            moments = screen.query_moments(query)
-        else:
-            cache = self.cache
-            # The end of the cached order, because the mean is taken out of what its beginning samples.
-            sample = kernels.permuted_coordinates(self.options.seed, d, 0, 512) if cache is None else cache.order[-64:]
-            moments = compiled.sampled_moments(query, sample)
+        if whole:
+            return self._describe(query, screen.query_moments(query), whole)
+        cache = self.cache
+        # The end of the cached order, because the mean is taken out of what its beginning samples.
+        sample = kernels.permuted_coordinates(self.options.seed, d, 0, 512) if cache is None else cache.order[-64:]
+        return self._describe(query, compiled.sampled_moments(query, sample), whole)
+
+    def _describe(self, query: NDArray[Any], moments: tuple[float, float, float], whole: bool) -> Look | None:
+        """Say what a query with these moments looks like; None if it is 0 or not finite."""
+        d = self.d
         _, size, squares = moments
         if not (squares < np.inf and size > 0.0):
             return None
@@ -226,8 +229,10 @@ class ExpressLane:
         """The coordinates where the query stands out and which are worth reading for every atom."""
         if not look.whole or look.uneven <= _HAS_NO_HEADS or look.support is not None:
             return _NOTHING
-        heads: NDArray[np.int64] = screen.head_coordinates(query, _HEAD_BAR * look.moments[1] / self.d, self._max_heads)
-        return heads
+        _, size, squares = look.moments
+        heads: NDArray[np.int64] = screen.head_coordinates(query, _HEAD_BAR * size / self.d, self._max_heads)
+        n_large = int((query[heads] ** 2 >= _HEAD_SHARE * squares).sum())
+        return heads[: max(n_large, _ENOUGH_HEADS)]
 
     def answer(
         self,
@@ -259,9 +264,16 @@ class ExpressLane:
             return self.all_products(array, query, given, n_nonzero) if n_nonzero else None
         if not self._prepared:
             self._prepare()
-        # One atom is wanted, its exact score too, and the query can be read as it was given: read it once.
-        leads = self._can_lead and given is query and candidates is None
-        look = self._look(query, array if leads else None)
+        n_alive, n_known = n_rows, 0
+        # One atom is wanted, its exact score too, and the query can be read as it was given: the screen comes first.
+        begun = self._can_begin and given is query and candidates is None
+        if begun:
+            moments, n_alive, n_kept, n_known = self._begin(array, query)
+            look = self._describe(query, moments, whole=True)
+            if look is not None and n_kept:
+                return self._screened_answer(look, n_alive, n_kept, n_known)
+        else:
+            look = self._look(query)
         if look is None:
             return None
         plan = self.plan(look)
@@ -270,9 +282,45 @@ class ExpressLane:
         if plan is self.gathered_plan and self.options.sampling == "uniform":
             return None  # the general way passes over zeros of the query
         space = self._space()
-        space.rows[:n_rows] = space.everything if candidates is None else candidates
+        if not begun:
+            space.rows[:n_rows] = space.everything if candidates is None else candidates
         atoms = Readable(array, atom_set.by_column if self._by_row else array.T)
-        return Sprint(self, atoms, query, given, look, plan, n_rows, space, n_known=int(leads)).answer()
+        return Sprint(self, atoms, query, given, look, plan, n_rows, space).answer(begun, n_alive, n_known)
+
+    def _begin(self, array: NDArray[Any], query: NDArray[Any]) -> tuple[tuple[float, float, float], int, int, int]:
+        """Look, screen, and finish if few atoms are left."""
+        space = self._space()
+        begun: tuple[tuple[float, float, float], int, int, int] = screen.quick_answer(
+            array,
+            query,
+            self.means,
+            self.spreads,
+            self.rounding,
+            self.options.absolute,
+            *self._extremes,
+            self.few,
+            space.rows,
+            space.centre,
+            space.upper,
+            space.estimates,
+            space.ranking,
+            space.rooms,
+            space.leaders,
+            space.known_rows,
+            space.known_scores,
+            space.scores,
+        )
+        return begun
+
+    def _screened_answer(self, look: Look, n_alive: int, n_kept: int, n_exact: int) -> ExpressAnswer | None:
+        """The answer where the screen left so few atoms that all were finished."""
+        space = self._space()
+        best = rank(space.rows, space.scores, n_kept, 1, self.options.absolute)
+        if best is None:
+            return None
+        reason = StopReason.SEPARATED if n_alive == 1 else StopReason.FINISHED_EXACTLY
+        multiplies = n_exact * look.n_nonzero
+        return ExpressAnswer(space.rows[best], space.scores[best], None, multiplies, 0, n_alive, reason, 0.0)
 
     def all_products(
         self, array: NDArray[Any], query: NDArray[Any], given: NDArray[Any], n_nonzero: int

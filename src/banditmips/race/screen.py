@@ -192,8 +192,16 @@ def head_coordinates(query: NDArray[Any], bar: float, most: int) -> NDArray[np.i
     sizes = np.empty(room)
     count = 0
     limit = query.dtype.type(bar)
-    for j in range(query.size):
-        if abs(query[j]) > limit:
+    for first in range(0, query.size, _STRETCH):
+        last = min(first + _STRETCH, query.size)
+        n_above = 0
+        for j in range(first, last):
+            n_above += abs(query[j]) > limit
+        if n_above == 0:
+            continue
+        for j in range(first, last):
+            if not abs(query[j]) > limit:
+                continue
             if count == room:
                 # Only the largest so far can be among the largest of all: the bar rises to the least of them.
                 kept = np.argsort(-sizes)[:most]
@@ -509,3 +517,54 @@ def finish(
     )
     kept, n_new = finish_rows(atoms, query, rows[:n_rows], upper, bar, known_rows, known_scores, n_known, scores)
     return kept, n_known + n_new
+
+
+@njit(cache=True, nogil=True)
+def quick_answer(
+    atoms: NDArray[Any],
+    query: NDArray[Any],
+    means: NDArray[np.float64],
+    spreads: NDArray[np.float64],
+    rounding: float,
+    absolute: bool,
+    largest: int,
+    smallest: int,
+    few: int,
+    rows: NDArray[np.int64],
+    centre: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    estimates: NDArray[np.float64],
+    ranking: NDArray[np.float64],
+    rooms: NDArray[np.float64],
+    places: NDArray[np.int64],
+    known_rows: NDArray[np.int64],
+    known_scores: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> tuple[tuple[float, float, float], int, int, int]:
+    """Look at the query, screen all atoms for the best one, and finish if no more than a `few` are left: in one call.
+
+    Returns
+    -------
+    moments, n_rows, n_kept, n_known
+        `n_rows` atoms are left in `rows`. If they are few, the first `n_kept` are the ones that could not be passed
+        over, with their exact scores in `scores`; 0 otherwise.
+    """
+    n, d = atoms.shape
+    for i in range(n):
+        rows[i] = i
+    moments = look_and_lead(atoms, query, largest, smallest, known_rows, known_scores)
+    if not moments[2] < np.inf:
+        return moments, n, 0, 1
+    know(means, spreads, d, moments, rounding, absolute, centre, upper)
+    n_rows, n_known = screen(
+        atoms, query, rows, n, 1, absolute, centre, upper, rooms, places, known_rows, known_scores, 1
+    )
+    if n_rows > few:
+        return moments, n_rows, 0, n_known
+    for t in range(n_rows):
+        estimates[t] = centre[rows[t]]
+    n_kept, n_known = finish(
+        atoms, query, rows, n_rows, 1, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known,
+        scores,
+    )  # fmt: skip
+    return moments, n_rows, n_kept, n_known

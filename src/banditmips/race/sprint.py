@@ -42,8 +42,6 @@ _LEAST_WORK = 100_000.0
 """Nanoseconds of exact products that are worth a thread of their own."""
 _LEVEL = 0.1
 """Part of a query's sum of squares that its mean has to explain for the mean to be taken out of a cached race."""
-_FEW = 4
-"""So few atoms are finished exactly without a further look."""
 _NO_HEADS = np.empty(0, dtype=np.int64)
 _UNKNOWN = np.empty(0)
 _ROUND_SHARES = np.cumsum([0.0, *(round_share(r) for r in range(1, 1001))])
@@ -133,7 +131,6 @@ class Sprint:
         plan: Plan,
         n_rows: int,
         space: Workspace,
-        n_known: int,
     ) -> None:
         self._lane = lane
         self._options = lane.options
@@ -146,13 +143,19 @@ class Sprint:
         self._n_rows = self._n_alive = n_rows
         self._space = space
         # Exact scores in ``space.known_rows``.
-        self._n_known = n_known
+        self._n_known = 0
         self._heads = _NO_HEADS
         self._screened = lane.facts is not None and look.whole and look.support is None
 
-    def answer(self) -> ExpressAnswer | Unfinished | None:
-        """Run the steps; None where a number turns out not to be finite."""
-        if self._screened:
+    def answer(self, begun: bool, n_alive: int, n_known: int) -> ExpressAnswer | Unfinished | None:
+        """Run the steps, but for a first screen that was `begun` and has left so many atoms and so many exact scores.
+
+        None where a number turns out not to be finite.
+        """
+        few = self._lane.few
+        if begun:
+            self._n_alive, self._n_known = n_alive, n_known
+        elif self._screened:
             lane, space = self._lane, self._space
             screen.know(
                 lane.means,
@@ -165,11 +168,11 @@ class Sprint:
                 space.upper,
             )
             self._screen()
-        if self._n_alive > _FEW and self._cached and self._screened:
+        if self._n_alive > few and self._cached and self._screened:
             self._heads = self._lane.heads(self._query, self._look)
             if self._heads.size:
                 self._read_heads()
-        if self._options.rescore and self._n_alive <= max(self._lane.k, _FEW):
+        if self._options.rescore and self._n_alive <= max(self._lane.k, few) and self._screened:
             self._space.estimates[: self._n_alive] = self._space.centre[self._space.rows[: self._n_alive]]
             status = compiled.SEPARATED if self._n_alive <= self._lane.k else compiled.UNDECIDED
             return self._finish(_Outcome(status, self._n_alive, 0, 0, 0, 0.0))
