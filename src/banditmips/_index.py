@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._query import AtomSet, check_range, check_seed
 from banditmips._result import SearchResult
-from banditmips._search import explain_query, run_queries
+from banditmips._search import explain_query, run_queries, show_compilation
 from banditmips._validate import (
     Options,
     as_store,
@@ -150,7 +150,8 @@ class BanditMIPS:
             As in `banditmips.search`. The index keeps a reference, not a copy: do not change the array afterwards.
         """
         store = as_store(atoms)
-        self._atom_set = self._prepare(store, self._cache_size(store))
+        with show_compilation(self._options.progress):
+            self._atom_set = self._prepare(store, self._cache_size(store))
         self._file = None
         return self
 

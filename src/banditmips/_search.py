@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +19,7 @@ from banditmips._validate import Options, as_mask, as_queries, as_store, check_k
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressAnswer, Unfinished
 
-__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search", "show_compilation"]
 
 
 def search(
@@ -105,7 +106,8 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries.
+        Show a progress bar over the queries, and a line if kernels are compiled first, which happens once for each kind
+        of atoms and machine. (The logger ``banditmips`` says so too, at level INFO, whether asked for progress or not.)
 
     Returns
     -------
@@ -186,11 +188,20 @@ def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
     """Answer one query or a batch, in threads if asked for."""
-    if options.n_jobs == 1:
+    if options.n_jobs == 1 and not options.progress:
         return _run_queries(atom_set, queries, k, options, mask)
     # Threads share the queries of a batch, or the work of a single one.
-    with helped_by(options.n_jobs):
+    with helped_by(options.n_jobs), show_compilation(options.progress):
         return _run_queries(atom_set, queries, k, options, mask)
+
+
+def show_compilation(wanted: bool) -> AbstractContextManager[None]:
+    """Say on stderr that kernels are compiled, if that is wanted and happens."""
+    if not wanted:
+        return nullcontext()
+    from banditmips._compiling import showing_compilation
+
+    return showing_compilation()
 
 
 def _run_queries(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 __all__ = ["announcing_compilation", "duration", "on_terminal", "say", "working"]
 
@@ -36,20 +35,9 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def announcing_compilation() -> Iterator[None]:
     """Say so if kernels are compiled within the block, which happens once for each kind of atoms and machine."""
-    from numba.core import event
+    from banditmips._compiling import telling_of_compilation
 
-    class Announcer(event.Listener):
-        said = False
-
-        def on_start(self, event: Any) -> None:
-            if not self.said:
-                self.said = True
-                say("compiling the kernels, once ...")
-
-        def on_end(self, event: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Announcer()):
+    with telling_of_compilation(say):
         yield
 
 

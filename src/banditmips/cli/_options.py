@@ -25,7 +25,9 @@ Output = Annotated[
     typer.Option("-o", "--output", help="Write a .csv, .parquet, .npz, .json or .jsonl file, and nothing to stdout."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")]
-Jobs = Annotated[int, typer.Option(help="Threads over queries; -1 is one for each core.")]
+Jobs = Annotated[
+    int, typer.Option(help="Threads over queries, or over the work of a single one; -1 is one for each core.")
+]
 Fit = Annotated[
     bool | None, typer.Option("--fit/--no-fit", help="Whether to fit an index first; by default with many queries.")
 ]

@@ -12,6 +12,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from banditmips._compiling import log_compilation
+
+log_compilation()
+
 FASTMATH = {"contract", "reassoc", "nsz", "arcp"}
 
 PRODUCT, NEG_SQUARED_DIFFERENCE, NEG_ABSOLUTE_DIFFERENCE = 0, 1, 2
