@@ -56,7 +56,8 @@ class AtomSet:
     @property
     def is_bare(self) -> bool:
         """Whether these are atoms in an array with nothing known or prepared."""
-        return self.facts is None and self.cache is None and self.by_column is None and hasattr(self.store, "array")
+        nothing_known = self.facts is None and self.buckets is None
+        return nothing_known and self.cache is None and self.by_column is None and hasattr(self.store, "array")
 
     @property
     def known_range(self) -> tuple[float, float] | None:
