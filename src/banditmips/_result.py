@@ -126,10 +126,38 @@ class SearchResult:
         yield self.scores
 
     @classmethod
-    def quickly(cls, **values: Any) -> SearchResult:
-        """Make a result from the values of all its fields, in a third of the time that a frozen dataclass takes."""
+    def of_one_query(
+        cls,
+        indices: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        radius: NDArray[np.float64] | None,
+        n_multiplies: int,
+        n_rounds: int,
+        n_survivors: int,
+        stop_reason: StopReason,
+        delta_spent: float,
+        checked: bool,
+    ) -> SearchResult:
+        """Make the result of a query to atoms in memory, in a third of the time that a frozen dataclass takes.
+
+        `radius` is None where the scores are exact.
+        """
+        exact = np.empty(scores.size, dtype=np.bool_)
+        exact[:] = radius is None
         result = cls.__new__(cls)
-        result.__dict__.update(values)
+        result.__dict__.update(
+            indices=indices,
+            scores=scores,
+            lower=scores.copy() if radius is None else scores - radius,
+            upper=scores.copy() if radius is None else scores + radius,
+            exact=exact,
+            n_multiplies=n_multiplies,
+            n_rounds=n_rounds,
+            n_survivors=n_survivors,
+            stop_reason=stop_reason,
+            delta_spent=delta_spent,
+            checked=checked,
+        )
         return result
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,6 @@ from banditmips._query import AtomSet, Query, candidates_of, check_range, check_
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
-
-if TYPE_CHECKING:
-    from banditmips.race.express import ExpressAnswer, Unfinished
 
 __all__ = ["empty_batch", "explain_query", "run_queries", "search", "show_compilation"]
 
@@ -214,8 +211,8 @@ def _run_queries(
         lane = lane_for(atom_set, options, k)
         if lane is not None and atom_set.removed is None:
             short = lane.answer(atom_set, np.ascontiguousarray(queries), None)
-            if short is not None and short.finished:
-                return _express_result(cast("ExpressAnswer", short), atom_set)
+            if type(short) is SearchResult:
+                return short
     rows, single = as_queries(queries, d)
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
@@ -238,9 +235,9 @@ def _run_queries(
         unfinished = None
         if lane is not None:
             short = lane.answer(atom_set, _as_float(rows[i]), candidates_of(n, excluded, atom_set.removed))
-            if short is not None and short.finished:
-                return _express_result(cast("ExpressAnswer", short), atom_set)
-            unfinished = cast("Unfinished | None", short)
+            if isinstance(short, SearchResult):
+                return short
+            unfinished = short
         where = "" if single else f"row {i}, "
         return Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
 
@@ -279,24 +276,6 @@ def _as_float(query: NDArray[Any]) -> NDArray[Any]:
         return np.ascontiguousarray(query)
     with np.errstate(over="ignore"):
         return query.astype(np.float64)
-
-
-def _express_result(found: ExpressAnswer, atom_set: AtomSet) -> SearchResult:
-    scores, radius = found.scores, found.radius
-    return SearchResult.quickly(
-        indices=found.indices,
-        scores=scores,
-        lower=scores.copy() if radius is None else scores - radius,
-        upper=scores.copy() if radius is None else scores + radius,
-        exact=(np.ones if radius is None else np.zeros)(scores.size, dtype=np.bool_),
-        n_multiplies=found.n_multiplies,
-        n_rounds=found.n_rounds,
-        n_survivors=found.n_survivors,
-        stop_reason=found.stop_reason,
-        delta_spent=found.delta_spent,
-        checked=not atom_set.unchecked,
-        trace=None,
-    )
 
 
 def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:

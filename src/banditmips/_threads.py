@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "pieces_of"]
+__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "n_threads", "pieces_of"]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -98,12 +98,17 @@ def helped_by(n_jobs: int) -> Iterator[None]:
         _n_threads.reset(token)
 
 
+def n_threads() -> int:
+    """How many threads share what is done here."""
+    return _n_threads.get()
+
+
 def pieces_of(n: int, least: int) -> list[tuple[int, int]]:
     """Ranges that cover 0, ..., n-1: one for each thread at hand, but no more than have `least` each."""
-    n_threads = _n_threads.get()
-    if n_threads == 1:
+    at_hand = _n_threads.get()
+    if at_hand == 1:
         return [(0, n)]
-    count = max(min(n_threads, n // max(least, 1)), 1)
+    count = max(min(at_hand, n // max(least, 1)), 1)
     return [(n * piece // count, n * (piece + 1) // count) for piece in range(count)]
 
 

@@ -128,8 +128,8 @@ class Options:
 
 def reject_unknown(unknown: Iterable[str], where: str, others: tuple[str, ...]) -> None:
     """Raise for option names that do not exist in `where`, suggesting the nearest one that does."""
-    known = [*(field.name for field in fields(Options)), *others]
     for name in unknown:
+        known = [*(field.name for field in fields(Options)), *others]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(known))}"
         raise TypeError(f"{where} has no option {name!r}{hint}")
@@ -173,8 +173,14 @@ def check_positive(name: str, value: object) -> int:
 
 def as_store(atoms: Any) -> AtomStore:
     """Wrap what a user calls atoms as a store: without copying it, and without reading more than it must."""
-    from banditmips._opening import open_atoms, store_of_foreign
     from banditmips.atoms import DenseStore, SparseStore
+
+    if type(atoms) is np.ndarray:
+        # The common case first: in a small search every further question takes a fair part of the time.
+        _check_dtype("atoms", atoms.dtype)
+        _check_atoms_shape(atoms.shape)
+        return DenseStore(atoms)
+    from banditmips._opening import open_atoms, store_of_foreign
 
     if isinstance(atoms, (str, os.PathLike)):
         return open_atoms(atoms)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.race import screen
+from banditmips.race import finish, heads, screen
 
 N, D = 60, 700
 
@@ -39,7 +39,7 @@ def one_spike(rng):
 KINDS = [level, centred, heavy, far_from_zero, constant_atoms, one_spike]
 
 
-def ends(atoms, query, absolute, heads=()):
+def ends(atoms, query, absolute, at=()):
     """Centre and upper end of every score, by the kernels, with the scatter as `fit` records it."""
     facts = bm.BanditMIPS().fit(atoms)._fitted.facts
     scatter = facts.scatter
@@ -47,10 +47,10 @@ def ends(atoms, query, absolute, heads=()):
     rounding = 32.0 * float(np.finfo(atoms.dtype).eps)
     centre, upper = np.empty(len(atoms)), np.empty(len(atoms))
     screen.know(facts.means, np.sqrt(scatter), D, moments, rounding, absolute, centre, upper)
-    if len(heads):
+    if len(at):
         rows, spare = np.arange(len(atoms)), np.empty((2, len(atoms)))
-        screen.read_heads(
-            atoms, False, query, np.asarray(heads), rows, len(rows), D, moments, rounding, facts.means, scatter, 0.25,
+        heads.read_heads(
+            atoms, False, query, np.asarray(at), rows, len(rows), D, moments, rounding, facts.means, scatter, 0.25,
             spare[0], spare[1], absolute, centre, upper,
         )  # fmt: skip
     return centre, upper
@@ -80,13 +80,35 @@ def test_level_data_are_told_apart_by_their_means():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("most", [1, 4, 16])
 def test_heads_are_the_largest_entries(most, dtype):
-    query = np.random.default_rng(3).standard_t(1.5, size=5_000).astype(dtype)
-    bar = 8 * float(np.abs(query).mean())
-    heads = screen.head_coordinates(query, bar, most)
-    above = np.flatnonzero(np.abs(query) > bar)
-    expected = above[np.argsort(-np.abs(query[above]), kind="stable")][:most]
-    assert sorted(heads) == sorted(expected)
-    assert screen.head_coordinates(np.ones(100, dtype=dtype), 8.0, most).size == 0
+    query = np.random.default_rng(3).standard_t(1.1, size=5_000).astype(dtype)
+    query[[5, 900]] = query.max() * np.array([3, -4])
+    squares = query.astype(np.float64) ** 2
+    found = np.empty(most, dtype=np.int64)
+    count = heads.find_heads(query, screen.query_moments(query), most, found)
+    order = np.argsort(-squares, kind="stable")
+    n_large = (squares >= 0.05 * squares.sum()).sum()
+    assert n_large > 1
+    assert list(found[:count]) == list(order[: min(max(n_large, 2), most)])
+
+
+def test_an_even_query_has_no_heads():
+    query = np.ones(100)
+    assert heads.find_heads(query, screen.query_moments(query), 4, np.empty(4, dtype=np.int64)) == 0
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_the_best_rows_are_taken_in_order_with_ties_by_index(k, absolute):
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        rows, scores = rng.permutation(12), rng.integers(-3, 4, size=12).astype(float)
+        indices, values = np.empty(k, dtype=np.int64), np.empty(k)
+        assert finish.take_best(rows, scores, 12, absolute, indices, values)
+        expected = np.lexsort((rows, -np.abs(scores) if absolute else -scores))[:k]
+        assert list(indices) == list(rows[expected])
+        assert list(values) == list(scores[expected])
+    scores[7] = np.inf
+    assert not finish.take_best(rows, scores, 12, absolute, indices, values)
 
 
 @pytest.mark.parametrize("k", [1, 3])

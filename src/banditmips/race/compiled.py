@@ -18,14 +18,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
+from banditmips.race.rounds import describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
 
 SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
 """How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""
 
 
-_PILOT_SIZE = 128
-"""Cached coordinates of the pilots."""
+_N_PILOTS, _PILOT_SIZES = 32, (64, 128)
+"""Atoms that are looked at first, and at how many of their cached coordinates: more, if few could not say enough."""
+_TOLD_APART = 5
+"""A sample of N coordinates cannot tell a need of more than about so many N from no hope at all."""
+_JUMP = 16
+"""So few atoms, if others were dropped before, are raced in one round on all of their cached coordinates: reading those
+at once takes less time than several rounds would."""
 
 
 @njit(cache=True, nogil=True)
@@ -92,13 +97,13 @@ def _is_hopeless(
 ) -> bool:
     """Whether a few atoms say that dropping a typical one takes more coordinates than the race may read.
 
-    A sample of N coordinates cannot tell needs of more than about 5 N from no hope at all, so this finds out only where
-    little is affordable; where much is, the rounds themselves find out at a price that does not show.
+    This finds out only where little is affordable (see `_TOLD_APART`); where much is, the rounds themselves find out
+    at a price that does not show.
     """
     describe_uniform(vectors, size, d)
-    pilots = np.empty(N_PILOTS, dtype=np.int64)
+    pilots = np.empty(_N_PILOTS, dtype=np.int64)
     pick_pilots(rows, n_alive, pilots)
-    need = typical_need(prefix, pilots, N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
+    need = typical_need(prefix, pilots, _N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
     return need > 1.5 * affordable
 
 
@@ -149,7 +154,7 @@ def cached_race(
         Where there are offsets: the scatter of each atom's entries, and the sum of squares over d of what is left of
         the query (empty and 0 otherwise).
     sizes, z
-        Coordinates and quantile of each round.
+        Coordinates and quantile of each round; the last quantile is that of a single round on all coordinates.
     sampling_costs
         Cost of one value from the block, of one from the prefix, of one row of the prefix, and of one round.
     finish_cost, allowance
@@ -178,13 +183,15 @@ def cached_race(
     spent = 0.0
     leaders[k] = 0
     affordable = allowance / (n_alive * sampling_costs[0])
-    pilot_size = min(_PILOT_SIZE, sizes[-1])
-    if level == 0.0 and n_alive >= 4 * N_PILOTS and affordable < 5 * pilot_size:
+    pilot_size = min(_PILOT_SIZES[0] if affordable < _TOLD_APART * _PILOT_SIZES[0] else _PILOT_SIZES[1], sizes[-1])
+    if level == 0.0 and n_alive >= 4 * _N_PILOTS and affordable < _TOLD_APART * pilot_size:
         _take_coordinates(query, order, heads, shift, 0, pilot_size, query_at, places, compact, 0)
         if _is_hopeless(prefix, rows, n_alive, pilot_size, d, z[0], affordable, vectors):
-            return UNDECIDED, n_alive, 0, 0, N_PILOTS * pilot_size, np.float64(d)
-    for r in range(sizes.size):
-        next_size = sizes[r]
+            return UNDECIDED, n_alive, 0, 0, _N_PILOTS * pilot_size, np.float64(d)
+    jumping = n_alive <= _JUMP and n_alive < n_rows and finish_cost < np.inf
+    n_before = sizes.size - 1 if jumping else 0
+    for r in range(n_before, sizes.size):
+        next_size, quantile = sizes[r], z[r + jumping]
         next_count = _take_coordinates(query, order, heads, shift, size, next_size, query_at, places, compact, count)
         # A block is read once in the race, rows of the prefix from the start in every round.
         by_block = n * (next_count - played) * sampling_costs[0]
@@ -193,7 +200,7 @@ def cached_race(
         cost = (by_block if whole else by_row) + sampling_costs[3]
         begun = r > 0 or (n_alive < n_rows and finish_cost < np.inf)
         if begun and not worth_it(spent, cost, allowance, n_alive, n_rows, leaders[k], finish_cost):
-            return UNDECIDED, n_alive, size, r, multiplies, np.float64(d)
+            return UNDECIDED, n_alive, size, r - n_before, multiplies, np.float64(d)
         multiplies += n_alive * (next_count - count)
         spent += cost
         size, count = next_size, next_count
@@ -215,7 +222,7 @@ def cached_race(
                 rows,
                 k,
                 absolute,
-                z[r],
+                quantile,
                 trusted,
                 estimates,
                 beaten,
@@ -243,7 +250,7 @@ def cached_race(
                 level,
                 k,
                 absolute,
-                z[r],
+                quantile,
                 trusted,
                 estimates,
                 ranking,
@@ -254,10 +261,10 @@ def cached_race(
             for t in range(n_alive):
                 alive[rows[t]] = True
         if n_alive < 0:
-            return NOT_FINITE, 0, size, r + 1, multiplies, np.float64(d)
+            return NOT_FINITE, 0, size, r + 1 - n_before, multiplies, np.float64(d)
         if n_alive <= k:
-            return SEPARATED, n_alive, size, r + 1, multiplies, np.float64(d)
-    return UNDECIDED, n_alive, size, sizes.size, multiplies, np.float64(d)
+            return SEPARATED, n_alive, size, r + 1 - n_before, multiplies, np.float64(d)
+    return UNDECIDED, n_alive, size, sizes.size - n_before, multiplies, np.float64(d)
 
 
 @njit(cache=True, nogil=True)

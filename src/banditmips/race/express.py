@@ -5,7 +5,7 @@ declines (returns None) otherwise, and then the general way of `_query` takes ov
 float32 or float64 atoms with the paired bound. What it does not serve: traces, budgets, epsilon, buckets, other bounds
 and objectives, sampling with replacement, `sorted` and `optimal`.
 
-The lane decides; `sprint` runs.
+The lane decides; `dash` runs on what an index has prepared, `sprint` elsewhere.
 """
 
 from __future__ import annotations
@@ -17,31 +17,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from banditmips._result import StopReason
+from banditmips._result import SearchResult, StopReason
+from banditmips._threads import n_threads
 from banditmips._validate import Options
-from banditmips.race import compiled, kernels, screen
+from banditmips.race import compiled, finish, heads, kernels, screen
 from banditmips.race.bounds import MIN_SCATTER_SEEN, round_share
 from banditmips.race.costs import costs
+from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, dash
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
-from banditmips.race.sprint import WHOLE_QUERY, ExpressAnswer, Readable, Sprint, Unfinished, rank
+from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent
 from banditmips.race.workspace import Workspace, workspace
 
 if TYPE_CHECKING:
     from banditmips._query import AtomSet
 
-__all__ = ["ExpressAnswer", "ExpressLane", "Look", "Unfinished", "serves"]
+__all__ = ["ExpressLane", "Look", "Unfinished", "serves"]
 
-_HAS_NO_ZEROS, _HAS_NO_HEADS = 1.7, 3.0
-"""Up to these, a query is not searched for zeros (a normal query is at 1.57) or for coordinates that stand out: one
-coordinate then holds at most two thirds of the sum of squares, and what it adds to a score is well within a radius."""
-_HEAD_BAR = 8.0
-"""A coordinate stands out where |q| is at least this many times its mean: hardly any does in a normal query."""
-_ENOUGH_HEADS, _HEAD_SHARE = 6, 0.02
-"""Of those, the largest that are always read, and the part of the sum of squares that any further one must hold: less
-would hardly shorten the reach of the rest."""
-_SPARSE = 1 / 32
-"""Queries with fewer non-zeros than this part of d are raced and finished on their support alone."""
-_FEW, _CHEAP_FINISH = (4, 16), 2e5
+_FEW, _CHEAP_FINISH = (4, 16), 4e4
 """So many atoms are finished without a further look: at least, at most, and as many as take these nanoseconds."""
 _WAYS = {
     "blas": "all products at once",
@@ -49,8 +41,7 @@ _WAYS = {
     "gather": "race on coordinates read from the rows, then exact products of the survivors",
     "columns": "race on coordinates read from contiguous columns, then exact products of the survivors",
 }
-_NOTHING = np.empty(0, dtype=np.int64)
-_NOTHING_KNOWN = np.empty(0)
+_NOTHING_KNOWN = np.empty((4, 0))
 
 
 @lru_cache(maxsize=256)
@@ -137,14 +128,16 @@ class ExpressLane:
         # The scores' own intervals are two-sided, and there are n of them.
         self.gathered_score_z = _quantiles(sizes, 2 * self.n, options.delta)
         self._length = sizes[-1]
-        self.means = _NOTHING_KNOWN if facts is None else facts.means
-        self.scatter = _NOTHING_KNOWN if facts is None else facts.scatter
-        self.spreads = np.sqrt(self.scatter)
-        self.needed_scatter = MIN_SCATTER_SEEN * self.scatter
+        self.fact_table = _NOTHING_KNOWN
+        if facts is not None:
+            scatter = facts.scatter
+            self.fact_table = np.stack([facts.means, scatter, np.sqrt(scatter), MIN_SCATTER_SEEN * scatter])
         if cache is not None:
             sizes = cached_sizes(cache.n_coordinates)
             self.cached_sizes = np.array(sizes, dtype=np.int64)
-            self.cached_z = _quantiles(sizes, n_pairs, options.delta)
+            # Behind the rounds' quantiles, that of a single round on all cached coordinates.
+            one_round = _quantiles(sizes[-1:], n_pairs, options.delta)
+            self.cached_z = np.append(_quantiles(sizes, n_pairs, options.delta), one_round)
             self.cached_score_z = _quantiles(sizes, 2 * self.n, options.delta)
             means = np.zeros(self.n) if facts is None else facts.means
             self.scatters = cache.scatters(sizes, means, self.d)
@@ -152,36 +145,53 @@ class ExpressLane:
         self._max_heads = most_heads(costs(), self.d, self._has_columns)
         # Racing a few rows, which nothing has read before, takes longer than computing them.
         self.few = int(np.clip(_CHEAP_FINISH / self.cached_plan.row_cost, *_FEW))
-        self._can_begin = facts is not None and options.rescore and self.k == 1 and self._by_row
-        if facts is not None:
-            self._extremes = int(np.argmax(facts.means)), int(np.argmin(facts.means))
+        # One of all atoms is wanted, its exact score too: the one that leads by its mean is looked at first.
+        self._leads_by_mean = (-1, -1)
+        if facts is not None and options.rescore and self.k == 1 and self._by_row:
+            self._leads_by_mean = int(np.argmax(facts.means)), int(np.argmin(facts.means))
+        self._whole = self.d <= WHOLE_QUERY or options.rescore
+        if cache is not None:
+            plan = self.cached_plan
+            # What `dash` takes between the query and the candidates, in its order.
+            self._dash_tables: tuple[Any, ...] = (
+                self.fact_table,
+                cache.block,
+                cache.prefix,
+                cache.order,
+                self.scatters,
+                self.cached_sizes,
+                self.cached_z,
+                plan.sampling_costs,
+                plan.row_cost,
+                plan.full_cost,
+                plan.allowance,
+                self.k,
+                options.absolute,
+                options.rescore,
+                self._whole,
+                self.few,
+                self._max_heads,
+                self.rounding,
+            )
         self._prepared = True
 
     def _look(self, query: NDArray[Any]) -> Look | None:
         """Look at the query before anything is read of the atoms; None if it is 0 or not finite."""
-        d = self.d
-        whole = d <= WHOLE_QUERY or self.options.rescore
+        d, whole = self.d, self._whole
         if whole:
-            return self._describe(query, screen.query_moments(query), whole)
-        cache = self.cache
-        # The end of the cached order, because the mean is taken out of what its beginning samples.
-        sample = kernels.permuted_coordinates(self.options.seed, d, 0, 512) if cache is None else cache.order[-64:]
-        return self._describe(query, compiled.sampled_moments(query, sample), whole)
-
-    def _describe(self, query: NDArray[Any], moments: tuple[float, float, float], whole: bool) -> Look | None:
-        """Say what a query with these moments looks like; None if it is 0 or not finite."""
-        d = self.d
+            moments = screen.query_moments(query)
+        else:
+            moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 512))
         _, size, squares = moments
         if not (squares < np.inf and size > 0.0):
             return None
-        # At least d/uneven entries are not 0 (Cauchy-Schwarz), and none can hold most of the sum of squares.
         uneven = d * squares / (size * size)
-        if uneven > _HAS_NO_ZEROS and whole:
+        n_nonzero, support = d, None
+        if uneven > HAS_NO_ZEROS and whole:
             n_nonzero = screen.count_nonzero(query)
-            if n_nonzero < _SPARSE * d:
-                return Look(moments, whole, np.inf, n_nonzero, np.flatnonzero(query))
-            return Look(moments, whole, uneven, n_nonzero, None)
-        return Look(moments, whole, uneven, d, None)
+            if n_nonzero < SPARSE_PART * d:
+                uneven, support = np.inf, np.flatnonzero(query)
+        return Look(moments, whole, uneven, n_nonzero, support)
 
     def plan(self, look: Look) -> Plan:
         """Decide how to answer a query that looks like this."""
@@ -189,6 +199,7 @@ class ExpressLane:
 
     def explain(self, query: NDArray[Any]) -> list[str]:
         """Say in words how a query would be answered, and why."""
+        self._prepare()
         query = query.astype(self._dtype)
         look = self._look(query)
         cache = self.cache
@@ -198,8 +209,9 @@ class ExpressLane:
         copies = "a copy by coordinate" if self._has_columns else "no copy by coordinate"
         part = "" if look.n_nonzero == self.d else f", {look.n_nonzero} of its {self.d} entries are not 0"
         plan = self.plan(look)
-        self._prepare()
-        n_heads = self.heads(query, look).size
+        n_heads = 0
+        if plan is self.cached_plan and look.whole and look.uneven > heads.HAS_NO_HEADS:
+            n_heads = heads.find_heads(query, look.moments, self._max_heads, self._space().heads)
         lines = [
             f"atoms: {self.n} x {self.d}, {self._dtype}; {kept}; {copies}",
             f"query: unevenness {look.uneven:.2f} (1 is even, normal entries have 1.57)"
@@ -215,9 +227,10 @@ class ExpressLane:
         space = self._space()
         space.rows[: self.n] = space.everything
         absolute = self.options.absolute
-        screen.know(self.means, self.spreads, self.d, look.moments, self.rounding, absolute, space.centre, space.upper)
+        means, _, spreads, _ = self.fact_table
+        screen.know(means, spreads, self.d, look.moments, self.rounding, absolute, space.centre, space.upper)
         k = min(self.k, self.n)
-        settled: int = screen.settle(space.rows, self.n, k, space.centre, space.upper, space.rooms, space.leaders)
+        settled: int = screen.settle(space.rows, self.n, k, space.centre, space.upper, space.pair, space.leaders)
         return settled
 
     def _space(self) -> Workspace:
@@ -225,21 +238,12 @@ class ExpressLane:
         workspace.fit(self.n, self._length, self.k, self._dtype, int(self.gathered_sizes[-1]))
         return workspace
 
-    def heads(self, query: NDArray[Any], look: Look) -> NDArray[np.int64]:
-        """The coordinates where the query stands out and which are worth reading for every atom."""
-        if not look.whole or look.uneven <= _HAS_NO_HEADS or look.support is not None:
-            return _NOTHING
-        _, size, squares = look.moments
-        heads: NDArray[np.int64] = screen.head_coordinates(query, _HEAD_BAR * size / self.d, self._max_heads)
-        n_large = int((query[heads] ** 2 >= _HEAD_SHARE * squares).sum())
-        return heads[: max(n_large, _ENOUGH_HEADS)]
-
     def answer(
         self,
         atom_set: AtomSet,
         query: NDArray[Any],
         candidates: NDArray[np.int64] | None,
-    ) -> ExpressAnswer | Unfinished | None:
+    ) -> SearchResult | Unfinished | None:
         """Answer a query of d numbers, or decline.
 
         Parameters
@@ -259,81 +263,120 @@ class ExpressLane:
         if query.dtype != self._dtype:
             with np.errstate(over="ignore"):
                 query = given.astype(self._dtype)
+        checked = not atom_set.unchecked
         if self._always_blas and candidates is None:
             n_nonzero = screen.count_nonzero(query)
-            return self.all_products(array, query, given, n_nonzero) if n_nonzero else None
+            counts = (self.n * n_nonzero, 0, self.n)
+            return self.all_products(array, query, given, counts, checked) if n_nonzero else None
         if not self._prepared:
             self._prepare()
-        n_alive, n_known = n_rows, 0
-        # One atom is wanted, its exact score too, and the query can be read as it was given: the screen comes first.
-        begun = self._can_begin and given is query and candidates is None
-        if begun:
-            moments, n_alive, n_kept, n_known = self._begin(array, query)
-            look = self._describe(query, moments, whole=True)
-            if look is not None and n_kept:
-                return self._screened_answer(look, n_alive, n_kept, n_known)
-        else:
-            look = self._look(query)
+        space = self._space()
+        if candidates is not None:
+            space.rows[:n_rows] = candidates
+        atoms = Readable(array, atom_set.by_column if self._by_row else array.T)
+        if self._uses_cache:
+            outcome = self._dash(atoms, query, given, n_rows, space)
+            if outcome[0] != SPARSE:
+                return self._conclude(outcome, atoms, query, given, n_rows, space, checked)
+        return self._gather(atoms, query, given, candidates is None, n_rows, space, checked)
+
+    def _dash(
+        self,
+        atoms: Readable,
+        query: NDArray[Any],
+        given: NDArray[Any],
+        n_rows: int,
+        space: Workspace,
+    ) -> tuple[Any, ...]:
+        """Race on what the index has prepared: what `dash` returns, its answer and whether it was to finish."""
+        indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
+        finishing = self.options.rescore and n_threads() == 1
+        array, columns = atoms
+        arguments: tuple[Any, ...] = (
+            array,
+            array if columns is None else columns,
+            columns is not None,
+            query,
+            given,
+            *self._dash_tables,
+            *(self._leads_by_mean if n_rows == self.n else (-1, -1)),
+            finishing,
+            n_rows,
+            *space.of_dash,
+            indices,
+            scores,
+        )
+        return (*dash(*arguments), indices, scores, finishing)
+
+    def _conclude(
+        self,
+        outcome: tuple[Any, ...],
+        atoms: Readable,
+        query: NDArray[Any],
+        given: NDArray[Any],
+        n_rows: int,
+        space: Workspace,
+        checked: bool,
+    ) -> SearchResult | Unfinished | None:
+        """Make a result of what `_dash` returns."""
+        status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _, indices, scores, finishing = outcome
+        if status == HOPELESS:
+            return self.all_products(atoms.array, query, given, (n_multiplies, n_rounds, n_alive), checked)
+        if not finishing:
+            sprint = Sprint(self, atoms, query, given, self.cached_plan, n_rows, space, checked)
+            return sprint.conclude(Outcome(*outcome[:9]), self._whole)
+        if status == compiled.NOT_FINITE:
+            return None
+        return SearchResult.of_one_query(
+            indices,
+            scores,
+            None,
+            n_multiplies,
+            n_rounds,
+            n_alive,
+            StopReason.SEPARATED if status == compiled.SEPARATED else StopReason.FINISHED_EXACTLY,
+            delta_spent(self.options.delta, n_rounds, n_alive < n_raced),
+            checked,
+        )
+
+    def _gather(
+        self,
+        atoms: Readable,
+        query: NDArray[Any],
+        given: NDArray[Any],
+        everyone: bool,
+        n_rows: int,
+        space: Workspace,
+        checked: bool,
+    ) -> SearchResult | Unfinished | None:
+        """Answer from the atoms themselves."""
+        look = self._look(query)
         if look is None:
             return None
-        plan = self.plan(look)
-        if plan.way == "blas" and candidates is None and look.support is None:
-            return self.all_products(array, query, given, look.n_nonzero)
-        if plan is self.gathered_plan and self.options.sampling == "uniform":
+        plan = self.gathered_plan
+        if plan.way == "blas" and everyone and look.support is None:
+            return self.all_products(atoms.array, query, given, (self.n * look.n_nonzero, 0, self.n), checked)
+        if self.options.sampling == "uniform":
             return None  # the general way passes over zeros of the query
-        space = self._space()
-        if not begun:
-            space.rows[:n_rows] = space.everything if candidates is None else candidates
-        atoms = Readable(array, atom_set.by_column if self._by_row else array.T)
-        return Sprint(self, atoms, query, given, look, plan, n_rows, space).answer(begun, n_alive, n_known)
-
-    def _begin(self, array: NDArray[Any], query: NDArray[Any]) -> tuple[tuple[float, float, float], int, int, int]:
-        """Look, screen, and finish if few atoms are left."""
-        space = self._space()
-        begun: tuple[tuple[float, float, float], int, int, int] = screen.quick_answer(
-            array,
-            query,
-            self.means,
-            self.spreads,
-            self.rounding,
-            self.options.absolute,
-            *self._extremes,
-            self.few,
-            space.rows,
-            space.centre,
-            space.upper,
-            space.estimates,
-            space.ranking,
-            space.rooms,
-            space.leaders,
-            space.known_rows,
-            space.known_scores,
-            space.scores,
-        )
-        return begun
-
-    def _screened_answer(self, look: Look, n_alive: int, n_kept: int, n_exact: int) -> ExpressAnswer | None:
-        """The answer where the screen left so few atoms that all were finished."""
-        space = self._space()
-        best = rank(space.rows, space.scores, n_kept, 1, self.options.absolute)
-        if best is None:
-            return None
-        reason = StopReason.SEPARATED if n_alive == 1 else StopReason.FINISHED_EXACTLY
-        multiplies = n_exact * look.n_nonzero
-        return ExpressAnswer(space.rows[best], space.scores[best], None, multiplies, 0, n_alive, reason, 0.0)
+        if everyone:
+            space.rows[:n_rows] = space.everything
+        return Sprint(self, atoms, query, given, plan, n_rows, space, checked).gather(look)
 
     def all_products(
-        self, array: NDArray[Any], query: NDArray[Any], given: NDArray[Any], n_nonzero: int
-    ) -> ExpressAnswer | None:
-        """Let BLAS compute every product; atoms that its rounding cannot tell from the best are summed again."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = array @ query
-        rows, scores = np.empty(self.n, dtype=np.int64), np.empty(self.n)
-        close = screen.best_products(
-            array, products, query, given, self.k, self.options.absolute, self.rounding / 8.0, rows, scores
-        )
-        best = rank(rows, scores, close, self.k, self.options.absolute) if close > 0 else None
-        if best is None:
+        self,
+        array: NDArray[Any],
+        query: NDArray[Any],
+        given: NDArray[Any],
+        counts: tuple[int, int, int],
+        checked: bool,
+    ) -> SearchResult | None:
+        """Let BLAS compute every product; atoms that its rounding cannot tell from the best are summed again.
+
+        `counts` are the multiplies, the rounds and the survivors that the result shall tell.
+        """
+        products = np.dot(array, query)  # the same as @, but nothing to say about overflow
+        indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
+        close = self.rounding / 8.0
+        if not finish.best_products(array, products, query, given, self.options.absolute, close, indices, scores):
             return None
-        reason, multiplies = StopReason.FINISHED_EXACTLY, self.n * n_nonzero
-        return ExpressAnswer(rows[best], scores[best], None, multiplies, 0, self.n, reason, 0.0)
+        return SearchResult.of_one_query(indices, scores, None, *counts, StopReason.FINISHED_EXACTLY, 0.0, checked)

@@ -35,7 +35,7 @@ def rounding_of(dtype: np.dtype[Any]) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _exact(row: NDArray[Any], query: NDArray[Any]) -> float:
+def exact_product(row: NDArray[Any], query: NDArray[Any]) -> float:
     total = 0.0
     for j in range(query.size):
         total += np.float64(row[j]) * np.float64(query[j])
@@ -67,36 +67,32 @@ def query_moments(query: NDArray[Any]) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def look_and_lead(
-    atoms: NDArray[Any],
-    query: NDArray[Any],
-    largest: int,
-    smallest: int,
-    known_rows: NDArray[np.int64],
-    known_scores: NDArray[np.float64],
-) -> tuple[float, float, float]:
-    """Return `query_moments`, and on the way the exact score of the atom that is likely to have the best centre.
-
-    That is the atom with the largest mean, or with the smallest if the query's sum is negative, which its first entries
-    tell well enough: both read the query, and reading it once is what this is for.
-    """
-    start = 0.0
+def beginning(query: NDArray[Any]) -> float:
+    """Return the sum of the first entries over the root of their sum of squares: which sign the whole sum may have."""
+    total, squares = 0.0, 0.0
     for j in range(min(query.size, _STRETCH)):
-        start += query[j]
-    row = largest if start > 0.0 else smallest
-    atom = atoms[row]
+        total += query[j]
+        squares += query[j] * query[j]
+    return total / np.sqrt(squares) if squares > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def look_and_lead(
+    atom: NDArray[Any], query: NDArray[Any], given: NDArray[Any]
+) -> tuple[tuple[float, float, float], float]:
+    """Return `query_moments`, and the exact score of an atom that is likely to lead, with the query as it was `given`.
+
+    Both read the query, and reading it once is what this is for.
+    """
     total, size, squares, score = 0.0, 0.0, 0.0, 0.0
     for first in range(0, query.size, _PART):
         # What has just been read for the one sum is near for the other.
-        stretch = query[first : first + _PART]
-        part, part_size, part_squares = _part_moments(stretch)
+        part, part_size, part_squares = _part_moments(query[first : first + _PART])
         total += part
         size += part_size
         squares += part_squares
-        score += _exact(atom[first : first + _PART], stretch)
-    known_rows[0] = row
-    known_scores[0] = score
-    return total, size, squares
+        score += exact_product(atom[first : first + _PART], given[first : first + _PART])
+    return (total, size, squares), score
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -132,136 +128,8 @@ def know(
         upper[i] = middle + spreads[i] * reach + abs(means[i]) * slack
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def read_heads(
-    atoms: NDArray[Any],
-    by_column: bool,
-    query: NDArray[Any],
-    heads: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    n_rows: int,
-    d: int,
-    moments: tuple[float, float, float],
-    rounding: float,
-    means: NDArray[np.float64],
-    scatter: NDArray[np.float64],
-    fraction: float,
-    offsets: NDArray[np.float64],
-    needed_scatter: NDArray[np.float64],
-    absolute: bool,
-    centre: NDArray[np.float64],
-    upper: NDArray[np.float64],
-) -> None:
-    """Read the head coordinates of each row: what they add to its score, and what is left to be known of it.
-
-    `offsets` receives the sum of the rows' products there, `needed_scatter` what a sample has to show of the rest of
-    their scatter, `centre` and `upper` where their scores can lie.
-    """
-    total, size, squares = moments
-    for h in range(heads.size):
-        q = np.float64(query[heads[h]])
-        total -= q
-        squares -= q * q
-    n_rest = d - heads.size
-    mean_rest = total / n_rest
-    # Taking away what is nearly everything leaves the rounding of everything.
-    deviation = np.sqrt(max(squares - total * mean_rest, 0.0) + rounding * moments[2])
-    for t in range(n_rows):
-        row = rows[t]
-        mean = means[row]
-        offset, sideways, seen = 0.0, 0.0, 0.0
-        for h in range(heads.size):
-            v = np.float64(atoms[heads[h], row] if by_column else atoms[row, heads[h]])
-            offset += v * query[heads[h]]
-            sideways += v - mean
-            seen += (v - mean) * (v - mean)
-        offsets[row] = offset
-        rest = max(scatter[row] - seen, 0.0) + rounding * scatter[row]
-        needed_scatter[row] = fraction * (scatter[row] - seen)
-        middle = offset + mean * total - mean_rest * sideways
-        centre[row] = abs(middle) if absolute else middle
-        reach = np.sqrt(rest) * deviation * (1.0 + rounding) + rounding * (abs(mean) * size + abs(offset))
-        upper[row] = centre[row] + reach
-
-
 @njit(cache=True, nogil=True)
-def head_coordinates(query: NDArray[Any], bar: float, most: int) -> NDArray[np.int64]:
-    """Return the coordinates with the largest |q|, at most `most` of them and only where it is above the bar."""
-    room = 4 * most
-    found = np.empty(room, dtype=np.int64)
-    sizes = np.empty(room)
-    count = 0
-    limit = query.dtype.type(bar)
-    for first in range(0, query.size, _STRETCH):
-        last = min(first + _STRETCH, query.size)
-        n_above = 0
-        for j in range(first, last):
-            n_above += abs(query[j]) > limit
-        if n_above == 0:
-            continue
-        for j in range(first, last):
-            if not abs(query[j]) > limit:
-                continue
-            if count == room:
-                # Only the largest so far can be among the largest of all: the bar rises to the least of them.
-                kept = np.argsort(-sizes)[:most]
-                found[:most] = found[kept]
-                sizes[:most] = sizes[kept]
-                count = most
-                limit = query.dtype.type(sizes[most - 1])
-                if not abs(query[j]) > limit:
-                    continue
-            found[count] = j
-            sizes[count] = abs(query[j])
-            count += 1
-    return found[np.argsort(-sizes[:count])[:most]]
-
-
-@njit(cache=True, nogil=True)
-def best_products(
-    atoms: NDArray[Any],
-    products: NDArray[Any],
-    query: NDArray[Any],
-    given: NDArray[Any],
-    k: int,
-    absolute: bool,
-    rounding: float,
-    rows: NDArray[np.int64],
-    scores: NDArray[np.float64],
-) -> int:
-    """Find the rows whose products are among the k best, or too close to tell by their rounding.
-
-    `products` are those of the atoms with `query`; the exact scores are summed from the query as it was `given`.
-    Returns how many of `rows` and `scores` are filled in, or -1 if a product is not finite.
-    """
-    n = products.size
-    top, kth = 0, -np.inf
-    total = 0.0
-    for i in range(n):
-        size = abs(products[i]) if absolute else products[i]
-        total += np.float64(products[i])
-        if size > kth:
-            kth, top = size, i
-    if not np.isfinite(total):
-        return -1
-    if k > 1:
-        ranked = np.abs(products) if absolute else products
-        kth = np.partition(ranked, n - k)[n - k]
-    norms = _exact(atoms[top], atoms[top]) * _exact(query, query)
-    bar = kth - rounding * np.sqrt(norms)
-    if not np.isfinite(bar):
-        return -1
-    kept = 0
-    for i in range(n):
-        if (abs(products[i]) if absolute else products[i]) >= bar:
-            rows[kept] = i
-            scores[kept] = _exact(atoms[i], given)
-            kept += 1
-    return kept
-
-
-@njit(cache=True, nogil=True)
-def _best_places(ranking: NDArray[np.float64], n_rows: int, k: int, places: NDArray[np.int64]) -> float:
+def best_places(ranking: NDArray[np.float64], n_rows: int, k: int, places: NDArray[np.int64]) -> float:
     """Find the positions of the k largest of the first `n_rows` values, largest first; return the k-th."""
     count = 0
     least = -np.inf
@@ -281,7 +149,7 @@ def _best_places(ranking: NDArray[np.float64], n_rows: int, k: int, places: NDAr
 
 
 @njit(cache=True, nogil=True)
-def _lead(
+def lead(
     atoms: NDArray[Any],
     query: NDArray[Any],
     rows: NDArray[np.int64],
@@ -308,7 +176,7 @@ def _lead(
             if known_rows[known] == row:
                 score = known_scores[known]
         if np.isnan(score):
-            score = _exact(atoms[row], query)
+            score = exact_product(atoms[row], query)
             known_rows[n_known] = row
             known_scores[n_known] = score
             n_known += 1
@@ -360,10 +228,12 @@ def screen(
     known_rows: NDArray[np.int64],
     known_scores: NDArray[np.float64],
     n_known: int,
+    eager: bool,
 ) -> tuple[int, int]:
     """Drop the rows that cannot reach the exact scores of the k with the best centres.
 
-    Those scores are computed only if it looks as if enough rows could be dropped. `rooms` are two workspaces.
+    Those scores are computed only if it looks as if enough rows could be dropped, or if `eager`. `rooms` are two
+    workspaces.
 
     Returns
     -------
@@ -372,15 +242,18 @@ def screen(
     """
     middles, ends = _by_row(rows, n_rows, centre, rooms[0]), _by_row(rows, n_rows, upper, rooms[1])
     # If the leaders' scores were what their centres say, how many would go?
-    kth = _best_places(middles, n_rows, k, places)
+    kth = best_places(middles, n_rows, k, places)
     n_losing = 0
     for t in range(n_rows):
         n_losing += ends[t] < kth
-    if _PROMISING * n_losing < n_rows:
-        return n_rows, n_known
-    bar, n_known = _lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
-    # A leader's own score is no more than its upper end, so no leader is dropped.
-    return _keep(rows, n_rows, ends, bar), n_known
+    bar = -np.inf
+    if eager or _PROMISING * n_losing >= n_rows:
+        bar, n_known = lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
+    if k == 1:
+        for known in range(n_known):
+            bar = max(bar, abs(known_scores[known]) if absolute else known_scores[known])
+    # The score that makes the bar is no more than its own atom's upper end, so the k best are not dropped.
+    return (_keep(rows, n_rows, ends, bar) if bar > -np.inf else n_rows), n_known
 
 
 @njit(cache=True, nogil=True)
@@ -398,7 +271,7 @@ def settle(
     lower = rooms[0]
     for t in range(n_rows):
         lower[t] = 2.0 * middles[t] - ends[t]
-    return _keep(rows, n_rows, ends, _best_places(lower, n_rows, k, places))
+    return _keep(rows, n_rows, ends, best_places(lower, n_rows, k, places))
 
 
 def known_intervals(
@@ -424,147 +297,3 @@ def possible_winners(
     rooms, places = np.empty((2, centre.size)), np.empty(k, dtype=np.int64)
     left = rows.copy()
     return left[: settle(left, left.size, k, centre, upper, rooms, places)]
-
-
-@njit(cache=True, nogil=True)
-def finish_bar(
-    atoms: NDArray[Any],
-    query: NDArray[Any],
-    rows: NDArray[np.int64],
-    n_rows: int,
-    k: int,
-    absolute: bool,
-    upper: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    ranking: NDArray[np.float64],
-    places: NDArray[np.int64],
-    known_rows: NDArray[np.int64],
-    known_scores: NDArray[np.float64],
-    n_known: int,
-) -> tuple[float, int]:
-    """Return the least of the exact scores of the k best by estimate, and how many exact scores are known then."""
-    if upper.size == 0 or n_rows <= k:
-        return -np.inf, n_known
-    for t in range(n_rows):
-        ranking[t] = abs(estimates[t]) if absolute else estimates[t]
-    _best_places(ranking, n_rows, k, places)
-    return _lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
-
-
-@njit(cache=True, nogil=True)
-def finish_rows(
-    atoms: NDArray[Any],
-    query: NDArray[Any],
-    rows: NDArray[np.int64],
-    upper: NDArray[np.float64],
-    bar: float,
-    known_rows: NDArray[np.int64],
-    known_scores: NDArray[np.float64],
-    n_known: int,
-    scores: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Compute exact scores of all the rows that can reach the bar; return how many those are, and how many were new.
-
-    `rows` and `scores` are compacted in place. What is done for a row depends on no other, so that rows may be divided.
-    """
-    kept, n_new = 0, 0
-    for t in range(rows.size):
-        row = rows[t]
-        score = np.nan
-        for known in range(n_known):
-            if known_rows[known] == row:
-                score = known_scores[known]
-        if np.isnan(score):
-            if upper.size and upper[row] < bar:
-                continue
-            score = _exact(atoms[row], query)
-            n_new += 1
-        rows[kept] = row
-        scores[kept] = score
-        kept += 1
-    return kept, n_new
-
-
-@njit(cache=True, nogil=True)
-def finish(
-    atoms: NDArray[Any],
-    query: NDArray[Any],
-    rows: NDArray[np.int64],
-    n_rows: int,
-    k: int,
-    absolute: bool,
-    upper: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    ranking: NDArray[np.float64],
-    places: NDArray[np.int64],
-    known_rows: NDArray[np.int64],
-    known_scores: NDArray[np.float64],
-    n_known: int,
-    scores: NDArray[np.float64],
-) -> tuple[int, int]:
-    """Compute exact scores of the rows, passing over those that cannot reach the k best by estimate.
-
-    `upper` holds what the scores are at most, by atom; it is empty where nothing is known.
-
-    Returns
-    -------
-    n_rows, n_known
-        `rows` and `scores` hold so many rows and their exact scores, among them the k best. So many exact scores are
-        in `known_rows` or have been computed beside those.
-    """
-    bar, n_known = finish_bar(
-        atoms, query, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
-    )
-    kept, n_new = finish_rows(atoms, query, rows[:n_rows], upper, bar, known_rows, known_scores, n_known, scores)
-    return kept, n_known + n_new
-
-
-@njit(cache=True, nogil=True)
-def quick_answer(
-    atoms: NDArray[Any],
-    query: NDArray[Any],
-    means: NDArray[np.float64],
-    spreads: NDArray[np.float64],
-    rounding: float,
-    absolute: bool,
-    largest: int,
-    smallest: int,
-    few: int,
-    rows: NDArray[np.int64],
-    centre: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    ranking: NDArray[np.float64],
-    rooms: NDArray[np.float64],
-    places: NDArray[np.int64],
-    known_rows: NDArray[np.int64],
-    known_scores: NDArray[np.float64],
-    scores: NDArray[np.float64],
-) -> tuple[tuple[float, float, float], int, int, int]:
-    """Look at the query, screen all atoms for the best one, and finish if no more than a `few` are left: in one call.
-
-    Returns
-    -------
-    moments, n_rows, n_kept, n_known
-        `n_rows` atoms are left in `rows`. If they are few, the first `n_kept` are the ones that could not be passed
-        over, with their exact scores in `scores`; 0 otherwise.
-    """
-    n, d = atoms.shape
-    for i in range(n):
-        rows[i] = i
-    moments = look_and_lead(atoms, query, largest, smallest, known_rows, known_scores)
-    if not moments[2] < np.inf:
-        return moments, n, 0, 1
-    know(means, spreads, d, moments, rounding, absolute, centre, upper)
-    n_rows, n_known = screen(
-        atoms, query, rows, n, 1, absolute, centre, upper, rooms, places, known_rows, known_scores, 1
-    )
-    if n_rows > few:
-        return moments, n_rows, 0, n_known
-    for t in range(n_rows):
-        estimates[t] = centre[rows[t]]
-    n_kept, n_known = finish(
-        atoms, query, rows, n_rows, 1, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known,
-        scores,
-    )  # fmt: skip
-    return moments, n_rows, n_kept, n_known
