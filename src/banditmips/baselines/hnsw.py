@@ -90,7 +90,8 @@ class HNSWMIPS(Baseline):
                 _as_float32("queries", query[np.newaxis]), min(n_in_view, self._index.ntotal), params=parameters
             )
             n_products = faiss.cvar.hnsw_stats.ndis
-        kth_product = products[0, k - 1]
+        # Where the walk found fewer, FAISS gives the smallest single there is, and less than that is needed here.
+        kth_product = float(products[0, k - 1])
         wanted = (products[0] >= kth_product - _ROUNDING * abs(kth_product)) & (found[0] >= 0)
         entry_point = 1
         return Candidates(found[0][wanted], n_multiplies=(n_products + entry_point) * query.size)
