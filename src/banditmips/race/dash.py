@@ -39,6 +39,8 @@ _EAGER, _HAS_LEVEL = 100, 16.0
 """Exact products of leaders are computed, if they are one in so many of the atoms, where centres say something: where
 heads were read, or where the sum of the query is larger than that of random signs would be (its square, as a multiple
 of the sum of squares)."""
+_FEW_AFTER_HEADS = 16
+"""So many atoms are finished without a race once heads were read: most of these rows will not be read to their ends."""
 _SAMPLED = 64
 """Coordinates from which the moments of a query are estimated that is too long to be read whole."""
 
@@ -200,6 +202,8 @@ def dash(
         else:
             n_alive = settle(rows, n_alive, k, centre, upper, pair, leaders)
     n_raced, size, n_rounds = n_alive, 0, 0
+    if n_heads > 0:
+        few = _FEW_AFTER_HEADS
     if rescore and screened and n_alive <= max(k, few):
         status = SEPARATED if n_alive <= k else UNDECIDED
         for t in range(n_alive):
@@ -259,11 +263,12 @@ def dash(
         n_multiplies = min(n_multiplies + n_alive * n_unseen, n * n_nonzero)
         return HOPELESS, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     ends = upper if screened else upper[:0]
-    n_kept, n_exact = finish(
-        atoms, given, rows, n_alive, k, absolute, ends, estimates, ranking, leaders,
+    n_kept, n_entries = finish(
+        atoms, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], estimates, ranking, leaders,
         known_rows, known_scores, n_known, scores,
     )  # fmt: skip
     if not take_best(rows, scores, n_kept, absolute, best_rows, best_scores):
         status = NOT_FINITE
-    n_multiplies = min(n_multiplies + n_exact * n_unseen, n_rows * n_nonzero)
+    # Of rows not read to their ends, the non-zeros of the query and what was seen before are counted in proportion.
+    n_multiplies = min(n_multiplies + (n_entries * n_unseen + d - 1) // d, n_rows * n_nonzero)
     return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads

@@ -1,4 +1,13 @@
-"""Exact scores of the atoms that are left, and the best of them."""
+"""Exact scores of the atoms that are left, and the best of them.
+
+A row is read no further than it can win. With the mean m of an atom, its scatter, and c the mean of the query, what the
+entries still to be read add to its score is
+
+    c * (sum of their v)  +  m * (sum of their q)  -  c*m * (their number)  +  sum of (q - c)*(v - m),
+
+where the sums of v and of (v - m)^2 over the rest are what `fit` knows of the whole row less what has been read of it.
+By Cauchy and Schwarz the last sum is at most the root of the rest's sums of squares.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from banditmips.race.kernels import FASTMATH
 from banditmips.race.screen import best_places, exact_product, lead
+
+_PIECE = 2048
+"""Entries of a row that are read before it is asked again whether it can win."""
+_ROUNDING = 1e-12
+"""Relative error allowed for in sums of double precision, over a row in pieces."""
 
 
 @njit(cache=True, nogil=True)
@@ -118,23 +133,106 @@ def finish_bar(
     return lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
 
 
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _two_moments(query: NDArray[Any]) -> tuple[float, float]:
+    total, squares = 0.0, 0.0
+    for j in range(query.size):
+        q = np.float64(query[j])
+        total += q
+        squares += q * q
+    return total, squares
+
+
+@njit(cache=True, nogil=True)
+def query_tails(query: NDArray[Any]) -> NDArray[np.float64]:
+    """Sums of the query and of its squares, from the beginning of each piece to the end of the query."""
+    n_pieces = (query.size + _PIECE - 1) // _PIECE
+    tails = np.zeros((2, n_pieces + 1))
+    for piece in range(n_pieces - 1, -1, -1):
+        total, squares = _two_moments(query[piece * _PIECE : (piece + 1) * _PIECE])
+        tails[0, piece] = tails[0, piece + 1] + total
+        tails[1, piece] = tails[1, piece + 1] + squares
+    return tails
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _read_piece(row: NDArray[Any], query: NDArray[Any], mean: float) -> tuple[float, float, float]:
+    """Sums of the products, of the row, and of its squares about the mean."""
+    product, total, scatter = 0.0, 0.0, 0.0
+    for j in range(query.size):
+        v = np.float64(row[j])
+        product += v * np.float64(query[j])
+        total += v
+        scatter += (v - mean) * (v - mean)
+    return product, total, scatter
+
+
+@njit(cache=True, nogil=True)
+def score_unless_lost(
+    row: NDArray[Any],
+    query: NDArray[Any],
+    tails: NDArray[np.float64],
+    mean: float,
+    scatter: float,
+    heads: NDArray[np.int64],
+    absolute: bool,
+    bar: float,
+) -> tuple[float, int]:
+    """Return the exact score of a row and d; or a NaN and how many entries it took to see that it is below the bar.
+
+    What the heads (coordinates at which the row has been read before) add is known before they are reached.
+    """
+    d = query.size
+    centre = tails[0, 0] / d
+    all_squares = tails[1, 0]
+    slack = _ROUNDING * np.sqrt(all_squares * (scatter + d * mean * mean))
+    score, total, seen = 0.0, 0.0, 0.0
+    for first in range(0, d, _PIECE):
+        last = min(first + _PIECE, d)
+        product, part, part_scatter = _read_piece(row[first:last], query[first:last], mean)
+        score += product
+        total += part
+        seen += part_scatter
+        if last == d:
+            break
+        rest_total, squares = tails[0, last // _PIECE], tails[1, last // _PIECE]
+        squares += centre * ((d - last) * centre - 2.0 * rest_total)
+        rest = scatter - seen
+        middle = score + centre * (d * mean - total) + mean * rest_total - (d - last) * centre * mean
+        for head in heads:
+            if head >= last:
+                q, v = np.float64(query[head]) - centre, np.float64(row[head]) - mean
+                middle += q * v
+                squares -= q * q
+                rest -= v * v
+        squares = max(squares, 0.0) + _ROUNDING * all_squares
+        rest = max(rest, 0.0) + _ROUNDING * scatter
+        if (abs(middle) if absolute else middle) + np.sqrt(squares * rest) + slack < bar:
+            return np.nan, last
+    return score, d
+
+
 @njit(cache=True, nogil=True)
 def finish_rows(
     atoms: NDArray[Any],
     query: NDArray[Any],
     rows: NDArray[np.int64],
+    absolute: bool,
     upper: NDArray[np.float64],
+    facts: NDArray[np.float64],
+    heads: NDArray[np.int64],
+    tails: NDArray[np.float64],
     bar: float,
     known_rows: NDArray[np.int64],
     known_scores: NDArray[np.float64],
     n_known: int,
     scores: NDArray[np.float64],
 ) -> tuple[int, int]:
-    """Compute exact scores of all the rows that can reach the bar; return how many those are, and how many were new.
+    """Compute exact scores of all the rows that can reach the bar; return how many those are, and the entries read.
 
     `rows` and `scores` are compacted in place. What is done for a row depends on no other, so that rows may be divided.
     """
-    kept, n_new = 0, 0
+    kept, n_entries = 0, 0
     for t in range(rows.size):
         row = rows[t]
         score = np.nan
@@ -144,12 +242,20 @@ def finish_rows(
         if np.isnan(score):
             if upper.size and upper[row] < bar:
                 continue
-            score = exact_product(atoms[row], query)
-            n_new += 1
+            if upper.size and bar > -np.inf:
+                score, n_read = score_unless_lost(
+                    atoms[row], query, tails, facts[0, row], facts[1, row], heads, absolute, bar
+                )
+                n_entries += n_read
+                if n_read < query.size:
+                    continue
+            else:
+                score = exact_product(atoms[row], query)
+                n_entries += query.size
         rows[kept] = row
         scores[kept] = score
         kept += 1
-    return kept, n_new
+    return kept, n_entries
 
 
 @njit(cache=True, nogil=True)
@@ -161,6 +267,8 @@ def finish(
     k: int,
     absolute: bool,
     upper: NDArray[np.float64],
+    facts: NDArray[np.float64],
+    heads: NDArray[np.int64],
     estimates: NDArray[np.float64],
     ranking: NDArray[np.float64],
     places: NDArray[np.int64],
@@ -171,16 +279,21 @@ def finish(
 ) -> tuple[int, int]:
     """Compute exact scores of the rows, passing over those that cannot reach the k best by estimate.
 
-    `upper` holds what the scores are at most, by atom; it is empty where nothing is known.
+    `upper` holds what the scores are at most, by atom; it is empty where nothing is known. `facts` then are the means
+    and the scatters of the atoms, in its first two rows.
 
     Returns
     -------
-    n_rows, n_known
-        `rows` and `scores` hold so many rows and their exact scores, among them the k best. So many exact scores are
-        in `known_rows` or have been computed beside those.
+    n_rows, n_entries
+        `rows` and `scores` hold so many rows and their exact scores, among them the k best. So many entries have been
+        read for scores, those in `known_rows` included.
     """
     bar, n_known = finish_bar(
         atoms, query, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
     )
-    kept, n_new = finish_rows(atoms, query, rows[:n_rows], upper, bar, known_rows, known_scores, n_known, scores)
-    return kept, n_known + n_new
+    tails = query_tails(query) if bar > -np.inf else np.empty((2, 0))
+    kept, n_entries = finish_rows(
+        atoms, query, rows[:n_rows], absolute, upper, facts, heads, tails, bar, known_rows, known_scores, n_known,
+        scores,
+    )  # fmt: skip
+    return kept, n_known * query.size + n_entries

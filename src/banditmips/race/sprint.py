@@ -220,7 +220,7 @@ class Sprint:
         hopeless = plan.row_cost * alive >= MOST_OF_THEM * plan.full_cost
         if hopeless and not decided and support is None and self._n_rows == lane.n:
             return self.all_products(outcome._replace(n_multiplies=outcome.n_multiplies + alive * (n_nonzero - seen)))
-        n_kept, n_exact = self._exact_scores(alive, outcome.n_known, screened, support)
+        n_kept, n_entries = self._exact_scores(alive, outcome, screened, support)
         indices, scores = np.empty(k, dtype=np.int64), np.empty(k)
         if not finish.take_best(space.rows, space.scores, n_kept, self._options.absolute, indices, scores):
             return None
@@ -228,7 +228,7 @@ class Sprint:
             indices,
             scores,
             None,
-            min(outcome.n_multiplies + n_exact * (n_nonzero - seen), self._n_rows * n_nonzero),
+            min(outcome.n_multiplies - (-n_entries * (n_nonzero - seen) // lane.d), self._n_rows * n_nonzero),
             outcome.n_rounds,
             alive,
             StopReason.SEPARATED if decided else StopReason.FINISHED_EXACTLY,
@@ -243,9 +243,9 @@ class Sprint:
         return self._lane.all_products(self._atoms.array, self._query, self._given, counts, self._checked)
 
     def _exact_scores(
-        self, n_rows: int, n_known: int, screened: bool, support: NDArray[np.int64] | None
+        self, n_rows: int, outcome: Outcome, screened: bool, support: NDArray[np.int64] | None
     ) -> tuple[int, int]:
-        """Fill in the exact scores of the rows that can win: how many those are, and how many had to be computed.
+        """Fill in the exact scores of the rows that can win: how many those are, and how many entries were read.
 
         Where that is much work, the rows are divided among the threads at hand.
         """
@@ -261,27 +261,32 @@ class Sprint:
                 kernels.exact_scores(array, rows[start:stop], support, on_support, kernels.PRODUCT, scores[start:stop])
 
             in_pieces(sum_on_support, n_rows, least)
-            return n_rows, n_rows
+            return n_rows, n_rows * lane.d
         upper = space.upper if screened else _UNKNOWN
+        absolute, n_known = self._options.absolute, outcome.n_known
         known = (space.known_rows, space.known_scores)
-        survivors = (array, given, rows, n_rows, lane.k, self._options.absolute, upper)
+        survivors = (array, given, rows, n_rows, lane.k, absolute, upper)
+        facts, heads = lane.fact_table, space.heads[: outcome.n_heads]
         rooms = (space.estimates, space.ranking, space.leaders)
         if len(pieces_of(n_rows, least)) == 1:
-            found: tuple[int, int] = finish.finish(*survivors, *rooms, *known, n_known, scores)
+            found: tuple[int, int] = finish.finish(*survivors, facts, heads, *rooms, *known, n_known, scores)
             return found
         bar, n_known = finish.finish_bar(*survivors, *rooms, *known, n_known)
+        tails = finish.query_tails(given)
 
         def sum_rows(start: int, stop: int) -> tuple[slice, int]:
             part = slice(start, stop)
-            kept, n_new = finish.finish_rows(array, given, rows[part], upper, bar, *known, n_known, scores[part])
-            return slice(start, start + kept), n_new
+            kept, n_read = finish.finish_rows(
+                array, given, rows[part], absolute, upper, facts, heads, tails, bar, *known, n_known, scores[part]
+            )
+            return slice(start, start + kept), n_read
 
-        n_kept, n_exact = 0, n_known
-        for kept, n_new in in_pieces(sum_rows, n_rows, least):
+        n_kept, n_entries = 0, n_known * lane.d
+        for kept, n_read in in_pieces(sum_rows, n_rows, least):
             together = slice(n_kept, n_kept + kept.stop - kept.start)
             rows[together], scores[together] = rows[kept], scores[kept]
-            n_kept, n_exact = together.stop, n_exact + n_new
-        return n_kept, n_exact
+            n_kept, n_entries = together.stop, n_entries + n_read
+        return n_kept, n_entries
 
     def _estimated(
         self, outcome: Outcome, look: Look | None = None, total_unit: float = 0.0
