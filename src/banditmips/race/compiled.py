@@ -18,14 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.rounds import describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
+from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
 
 SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
 """How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""
 
 
-_N_PILOTS, _PILOT_SIZES = 32, (64, 128)
-"""Atoms that are looked at first, and at how many of their cached coordinates: more, if few could not say enough."""
+_PILOT_SIZES = (64, 128)
+"""Cached coordinates of the pilots: more, if few could not say enough."""
 _TOLD_APART = 5
 """A sample of N coordinates cannot tell a need of more than about so many N from no hope at all."""
 _JUMP = 16
@@ -101,9 +101,9 @@ def _is_hopeless(
     at a price that does not show.
     """
     describe_uniform(vectors, size, d)
-    pilots = np.empty(_N_PILOTS, dtype=np.int64)
+    pilots = np.empty(N_PILOTS, dtype=np.int64)
     pick_pilots(rows, n_alive, pilots)
-    need = typical_need(prefix, pilots, _N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
+    need = typical_need(prefix, pilots, N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
     return need > 1.5 * affordable
 
 
@@ -184,10 +184,10 @@ def cached_race(
     leaders[k] = 0
     affordable = allowance / (n_alive * sampling_costs[0])
     pilot_size = min(_PILOT_SIZES[0] if affordable < _TOLD_APART * _PILOT_SIZES[0] else _PILOT_SIZES[1], sizes[-1])
-    if level == 0.0 and n_alive >= 4 * _N_PILOTS and affordable < _TOLD_APART * pilot_size:
+    if level == 0.0 and n_alive >= 4 * N_PILOTS and affordable < _TOLD_APART * pilot_size:
         _take_coordinates(query, order, heads, shift, 0, pilot_size, query_at, places, compact, 0)
         if _is_hopeless(prefix, rows, n_alive, pilot_size, d, z[0], affordable, vectors):
-            return UNDECIDED, n_alive, 0, 0, _N_PILOTS * pilot_size, np.float64(d)
+            return UNDECIDED, n_alive, 0, 0, N_PILOTS * pilot_size, np.float64(d)
     jumping = n_alive <= _JUMP and n_alive < n_rows and finish_cost < np.inf
     n_before = sizes.size - 1 if jumping else 0
     for r in range(n_before, sizes.size):
@@ -281,22 +281,23 @@ def sampled_moments(query: NDArray[Any], coordinates: NDArray[np.int64]) -> tupl
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def score_deviations(
+def fill_radius(
     values: NDArray[Any],
     rows: NDArray[np.int64],
     size: int,
     spread_query: NDArray[Any],
     spread_unit: NDArray[Any],
-    sampled: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    offsets: NDArray[np.float64],
     total_unit: float,
-) -> NDArray[np.float64]:
-    """Standard errors of the rows' own estimates, of which `sampled` is the part that was sampled."""
-    out = np.empty(rows.size)
+    z: float,
+    radius: NDArray[np.float64],
+) -> None:
+    """Fill in z standard errors of the rows' estimated scores, as `bounds.PairedBound.score_radius` makes them."""
     for t in range(rows.size):
-        ratio = sampled[t] / total_unit
+        ratio = (scores[t] - offsets[rows[t]]) / total_unit
         total = 0.0
         for j in range(size):
             e = spread_query[j] * np.float64(values[rows[t], j]) - ratio * spread_unit[j]
             total += e * e
-        out[t] = np.sqrt(total)
-    return out
+        radius[t] = z * np.sqrt(total)

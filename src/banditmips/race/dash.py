@@ -20,9 +20,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.bounds import MIN_SCATTER_SEEN
-from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, cached_race, sampled_moments
+from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, cached_race, fill_radius, sampled_moments
 from banditmips.race.finish import finish, take_best
 from banditmips.race.heads import HAS_NO_HEADS, find_heads, read_heads
+from banditmips.race.rounds import describe_uniform
 from banditmips.race.screen import beginning, count_nonzero, know, look_and_lead, query_moments, screen, settle
 
 SPARSE, HOPELESS = 3, 4
@@ -83,6 +84,7 @@ def dash(
     scatters: NDArray[np.float32],
     sizes: NDArray[np.int64],
     z: NDArray[np.float64],
+    score_z: NDArray[np.float64],
     sampling_costs: NDArray[np.float64],
     row_cost: float,
     full_cost: float,
@@ -110,6 +112,7 @@ def dash(
     vectors: NDArray[Any],
     best_rows: NDArray[np.int64],
     best_scores: NDArray[np.float64],
+    best_radius: NDArray[np.float64],
 ) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Answer a query, or find out that it is better answered in another way.
 
@@ -123,6 +126,8 @@ def dash(
         Mean, scatter, root of the scatter of each atom, and what a sample must show of it; of no atoms if unknown.
     block, prefix, order, scatters, sizes, z, sampling_costs, allowance
         What `cached_race` takes.
+    score_z
+        Quantile for the scores' own intervals after each round.
     row_cost, full_cost
         Cost of one exact product, and of all of them by BLAS.
     rescore, whole
@@ -132,13 +137,13 @@ def dash(
     largest, smallest
         The atoms with the largest and the smallest mean, where one of all atoms is wanted; -1 otherwise.
     finishing
-        Whether the exact scores are computed here.
+        Whether exact scores, if they are wanted, are computed here.
     n_rows, rows
         The candidates, ascending; not filled in where all atoms are.
     rooms, marks
         Workspaces; where nothing was finished here, `sprint.Sprint` reads on in them.
-    best_rows, best_scores
-        The answer, if it was finished here.
+    best_rows, best_scores, best_radius
+        The answer, if it was found here; its radius only where it is an estimate.
 
     Returns
     -------
@@ -253,7 +258,14 @@ def dash(
             vectors,
         )
         n_multiplies += n_sampled
-    if not finishing or status == NOT_FINITE:
+    if not rescore and status == SEPARATED:
+        describe_uniform(vectors, size, d)
+        take_best(rows, estimates, n_alive, absolute, best_rows, best_scores)
+        quantile = score_z[n_rounds - 1]
+        fill_radius(
+            prefix, best_rows, size, vectors[2], vectors[3], best_scores, offsets, np.float64(d), quantile, best_radius
+        )  # fmt: skip
+    if not finishing or not rescore or status == NOT_FINITE:
         return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     # An exact score computes anew only what the sample had not seen; one before the race had seen nothing.
     n_unseen = n_nonzero

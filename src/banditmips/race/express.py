@@ -161,6 +161,7 @@ class ExpressLane:
                 self.scatters,
                 self.cached_sizes,
                 self.cached_z,
+                self.cached_score_z,
                 plan.sampling_costs,
                 plan.row_cost,
                 plan.full_cost,
@@ -288,9 +289,10 @@ class ExpressLane:
         n_rows: int,
         space: Workspace,
     ) -> tuple[Any, ...]:
-        """Race on what the index has prepared: what `dash` returns, its answer and whether it was to finish."""
+        """Race on what the index has prepared: what `dash` returns, with its answer and whether that is complete."""
         indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
-        finishing = self.options.rescore and n_threads() == 1
+        radius = scores if self.options.rescore else np.empty(self.k)
+        alone = n_threads() == 1
         array, columns = atoms
         arguments: tuple[Any, ...] = (
             array,
@@ -300,13 +302,17 @@ class ExpressLane:
             given,
             *self._dash_tables,
             *(self._leads_by_mean if n_rows == self.n else (-1, -1)),
-            finishing,
+            alone,
             n_rows,
             *space.of_dash,
             indices,
             scores,
+            radius,
         )
-        return (*dash(*arguments), indices, scores, finishing)
+        outcome = dash(*arguments)
+        if self.options.rescore:
+            return (*outcome, indices, scores, None, alone)
+        return (*outcome, indices, scores, radius, outcome[0] == compiled.SEPARATED)
 
     def _conclude(
         self,
@@ -319,23 +325,25 @@ class ExpressLane:
         checked: bool,
     ) -> SearchResult | Unfinished | None:
         """Make a result of what `_dash` returns."""
-        status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _, indices, scores, finishing = outcome
+        status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _, indices, scores, radius, complete = outcome
         if status == HOPELESS:
             return self.all_products(atoms.array, query, given, (n_multiplies, n_rounds, n_alive), checked)
-        if not finishing:
+        if not complete:
             sprint = Sprint(self, atoms, query, given, self.cached_plan, n_rows, space, checked)
             return sprint.conclude(Outcome(*outcome[:9]), self._whole)
         if status == compiled.NOT_FINITE:
             return None
+        # Intervals are part of the answer, and they may fail too.
+        may_fail = n_alive < n_raced or radius is not None
         return SearchResult.of_one_query(
             indices,
             scores,
-            None,
+            radius,
             n_multiplies,
             n_rounds,
             n_alive,
             StopReason.SEPARATED if status == compiled.SEPARATED else StopReason.FINISHED_EXACTLY,
-            delta_spent(self.options.delta, n_rounds, n_alive < n_raced),
+            delta_spent(self.options.delta, n_rounds, may_fail),
             checked,
         )
 

@@ -192,7 +192,7 @@ def eliminate(
     return _compact(n_rows, rows, estimates, beaten)
 
 
-N_PILOTS = 64
+N_PILOTS = 32
 """Atoms that are sampled first, to see whether a race is worth what it costs."""
 
 

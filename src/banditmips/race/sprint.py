@@ -20,7 +20,6 @@ from banditmips.race import compiled, finish, kernels, screen
 from banditmips.race.bounds import round_share
 from banditmips.race.dash import MOST_OF_THEM
 from banditmips.race.gathered import gathered_race
-from banditmips.race.rounds import describe_uniform
 
 if TYPE_CHECKING:
     from banditmips.race.express import ExpressLane, Look
@@ -82,9 +81,9 @@ class Outcome(NamedTuple):
     n_heads: int = 0
 
 
-def delta_spent(delta: float, n_rounds: int, dropped: bool) -> float:
-    """Return the part of delta that was spent: none where no atom was dropped by a sample."""
-    spent: float = delta * _ROUND_SHARES[n_rounds] if dropped else 0.0
+def delta_spent(delta: float, n_rounds: int, may_fail: bool) -> float:
+    """Return the part of delta that was spent: none where nothing in the answer rests on a sample."""
+    spent: float = delta * _ROUND_SHARES[n_rounds] if may_fail else 0.0
     return spent
 
 
@@ -113,12 +112,12 @@ class Sprint:
         self._checked = checked
 
     def conclude(self, outcome: Outcome, whole: bool) -> SearchResult | Unfinished | None:
-        """Go on from where `dash` ended without a finish. `whole` says whether the query was read whole."""
+        """Go on from where `dash` ended without an answer. `whole` says whether the query was read whole."""
         if outcome.status == compiled.NOT_FINITE or (outcome.n_rounds == 0 and not self._options.rescore):
             return None
         if self._options.rescore:
             return self._finish(outcome, whole and self._lane.facts is not None, None)
-        return self._estimated(outcome)
+        return self._unfinished(outcome, None)
 
     def gather(self, look: Look) -> SearchResult | Unfinished | None:
         """Screen, race on coordinates read from the atoms, finish; None where a number turns out not to be finite."""
@@ -136,7 +135,9 @@ class Sprint:
             return None
         if self._options.rescore:
             return self._finish(outcome, screened, look.support)
-        return self._estimated(outcome, look, total_unit)
+        if status == compiled.UNDECIDED:
+            return self._unfinished(outcome, look)
+        return self._estimated(outcome, total_unit)
 
     def _screen(self, look: Look) -> tuple[int, int]:
         """Drop what cannot win by what is known: how many stay, and how many exact scores were computed for it."""
@@ -288,38 +289,28 @@ class Sprint:
             n_kept, n_entries = together.stop, n_entries + n_read
         return n_kept, n_entries
 
-    def _estimated(
-        self, outcome: Outcome, look: Look | None = None, total_unit: float = 0.0
-    ) -> SearchResult | Unfinished | None:
-        """Answer with the estimates and their intervals, as `bounds.PairedBound.score_radius` makes them.
-
-        `look` and `total_unit` belong to gathered coordinates; without them, they were cached ones.
-        """
+    def _estimated(self, outcome: Outcome, total_unit: float) -> SearchResult | None:
+        """Answer with the estimates and their intervals."""
         lane, space = self._lane, self._space
-        if outcome.status == compiled.UNDECIDED:
-            return self._unfinished(outcome, look)
         k, size = lane.k, outcome.size
-        rows, estimates = np.empty(k, dtype=np.int64), np.empty(k)
+        rows, estimates, radius = np.empty(k, dtype=np.int64), np.empty(k), np.empty(k)
         if not finish.take_best(space.rows, space.estimates, outcome.n_alive, self._options.absolute, rows, estimates):
             return None
-        values, score_z = space.values, lane.gathered_score_z
-        if look is None:
-            assert lane.cache is not None
-            values, score_z, total_unit = lane.cache.prefix, lane.cached_score_z, float(lane.d)
-            describe_uniform(space.vectors, size, lane.d)
-        deviation = compiled.score_deviations(
-            values, rows, size, space.vectors[2], space.vectors[3], estimates - space.offsets[rows], total_unit
+        z = lane.gathered_score_z[outcome.n_rounds - 1]
+        spread_query, spread_unit = space.vectors[2], space.vectors[3]
+        compiled.fill_radius(
+            space.values, rows, size, spread_query, spread_unit, estimates, space.offsets, total_unit, z, radius
         )
         return SearchResult.of_one_query(
             rows,
             estimates,
-            score_z[outcome.n_rounds - 1] * deviation,
+            radius,
             outcome.n_multiplies,
             outcome.n_rounds,
             outcome.n_alive,
             StopReason.SEPARATED,
             # The intervals are part of the answer, and they may fail too.
-            delta_spent(self._options.delta, outcome.n_rounds, dropped=True),
+            delta_spent(self._options.delta, outcome.n_rounds, may_fail=True),
             self._checked,
         )
 
