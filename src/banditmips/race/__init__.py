@@ -56,10 +56,13 @@ setup
     The one place that turns options into objects of this package.
 kernels
     The hot loops: arrays in, arrays out; no policy, no defaults, no globals.
-express, compiled, gathered, rounds
+express, dash, compiled, gathered
     The same race in one compiled call, for the common case: the paired bound on inner products of dense atoms in
-    memory. ``express`` decides whether a query is of that kind and hands back what it cannot finish; ``compiled``
-    races on cached coordinates, ``gathered`` on weighted ones read from the atoms, and ``rounds`` plays one round.
+    memory. ``express`` decides whether a query is of that kind and hands back what it cannot finish. ``dash`` takes a
+    query over what an index has prepared: ``screen`` drops atoms for certain, ``heads`` reads where the query stands
+    out, ``compiled`` races on cached coordinates, ``finish`` computes the survivors. Without an index, ``sprint`` takes
+    the same steps and ``gathered`` races on coordinates read from the atoms. ``rounds`` and ``block_rounds`` play one
+    round.
 
 To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
 paper went is in docs/paper.md.

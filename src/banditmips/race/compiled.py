@@ -17,8 +17,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from banditmips.race.block_rounds import eliminate_block
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, eliminate_block, pick_pilots, typical_need
+from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, pick_pilots, typical_need
 
 SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
 """How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""

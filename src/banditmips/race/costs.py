@@ -71,7 +71,7 @@ def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: streaming, gathering, and cached arithmetic."""
-    from banditmips.race import kernels, rounds
+    from banditmips.race import block_rounds, kernels
 
     rng = np.random.default_rng(0)
     n, d, size = 1024, 16384, 32
@@ -84,7 +84,7 @@ def measure_costs() -> Costs:
     sums = np.empty((2, n), dtype=np.float32)
 
     def play_block() -> None:
-        rounds.block_pairs(block, every, query, 0, size, query, sums[0], sums[1])
+        block_rounds.block_pairs(block, every, query, 0, size, query, sums[0], sums[1])
 
     play_block()
     kernels.gather(atoms, every[:1], columns[0], out[:1])
