@@ -182,7 +182,7 @@ class ExpressLane:
         if whole:
             moments = screen.query_moments(query)
         else:
-            moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 512))
+            moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 128))
         _, size, squares = moments
         if not (squares < np.inf and size > 0.0):
             return None
@@ -382,7 +382,8 @@ class ExpressLane:
 
         `counts` are the multiplies, the rounds and the survivors that the result shall tell.
         """
-        products = np.dot(array, query)  # the same as @, but nothing to say about overflow
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = array @ query
         indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
         close = self.rounding / 8.0
         if not finish.best_products(array, products, query, given, self.options.absolute, close, indices, scores):
