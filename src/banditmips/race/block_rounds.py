@@ -141,6 +141,67 @@ def _block_beaten(
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _fill_deviations(
+    sums: NDArray[Any], squares: NDArray[Any], leading_sum: Any, size: int, deviations: NDArray[Any]
+) -> None:
+    """Roots of the sums of squares about the mean, of all atoms' differences to a leader."""
+    kind = sums.dtype.type
+    per_size = kind(1) / kind(size)
+    for i in range(sums.size):
+        total = leading_sum - sums[i]
+        deviations[i] = np.sqrt(max(squares[i] - total * total * per_size, kind(0)))
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _pair_variance(a: NDArray[Any], b: NDArray[Any], query: NDArray[Any], size: int) -> Any:
+    """Sum of squares about the mean of ``query*(a - b)``."""
+    kind = a.dtype.type
+    total, squares = kind(0), kind(0)
+    for j in range(size):
+        e = query[j] * (a[j] - b[j])
+        total += e
+        squares += e * e
+    return max(squares - total * total / kind(size), kind(0))
+
+
+@njit(cache=True, nogil=True)
+def _beaten_by_another(
+    prefix: NDArray[Any],
+    query_at: NDArray[Any],
+    scores: NDArray[Any],
+    deviations: NDArray[Any],
+    leader: int,
+    last: int,
+    size: int,
+    factor: Any,
+    floor: Any,
+    scatter: NDArray[np.float64],
+    least: float,
+    beaten: NDArray[np.bool_],
+) -> None:
+    """Do what `_block_beaten` does for a leader after the last one, whose `deviations` from all atoms are known.
+
+    A deviation from this leader is no more than that from the last one and that between the two. Where that leaves the
+    matter open, the pair itself is looked at.
+    """
+    kind = scores.dtype.type
+    apart = np.sqrt(_pair_variance(prefix[leader], prefix[last], query_at, size))
+    for i in range(scores.size):
+        if not beaten[i]:
+            continue
+        difference = scores[leader] - scores[i]
+        if not difference > floor:
+            beaten[i] = False
+            continue
+        known = kind(least * (scatter[leader] + scatter[i])) if scatter.size else kind(0)
+        most = max((deviations[i] + apart) * (deviations[i] + apart), known)
+        if difference * difference > factor * most:
+            continue
+        variance = max(_pair_variance(prefix[leader], prefix[i], query_at, size), known)
+        beaten[i] = difference * difference > factor * variance
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
 def _count_near(
     scores: NDArray[Any],
     sums: NDArray[Any],
@@ -176,8 +237,10 @@ def _add_offsets(sums: NDArray[Any], offsets: NDArray[np.float64], factor: float
 @njit(cache=True, nogil=True)
 def eliminate_block(
     block: NDArray[Any],
+    prefix: NDArray[Any],
     places: NDArray[np.int64],
     query: NDArray[Any],
+    query_at: NDArray[Any],
     start: int,
     stop: int,
     size: int,
@@ -205,8 +268,8 @@ def eliminate_block(
     places, query, start, stop
         Rows of the block where the query is not 0, and the query there. Up to `start` they have been played: sums (and
         for one leader, squares) of those are in `columns` and are added to.
-    size
-        Coordinates sampled, those included where the query is 0.
+    prefix, query_at, size
+        The atoms by row, and the query, at the coordinates sampled, those included where the query is 0.
     alive, rows
         `alive` marks the atoms still in the race; `rows` receives those that stay.
     rival
@@ -239,15 +302,33 @@ def eliminate_block(
         if (count < k or ranked[i] > ranked[leaders[k - 1]]) and alive[i] and trusted[i]:
             count = insert_leader(ranked, leaders, count, k, ranked[i], i)
     if size >= 2 and count == k:
-        beaten[:n] = trusted
+        for i in range(n):
+            beaten[i] = trusted[i] and alive[i]
         # The variance of a difference, without replacement.
         factor = kind(z * z * (1.0 - size / d) * size / (size - 1))
         for place in range(k - 1, -1, -1):
             leader = leaders[place]
-            for t in range(stop):
-                leading[t] = query[t] * block[places[t], leader]
             # A difference that the rounding of sums could have made drops nobody.
             floor = kind(4.0 * np.finfo(block.dtype).eps) * abs(scores[leader])
+            least = MIN_VARIANCE * level * size / d
+            if place < k - 1 and not absolute:
+                _beaten_by_another(
+                    prefix,
+                    query_at,
+                    scores,
+                    ranking,
+                    leader,
+                    leaders[k - 1],
+                    size,
+                    factor,
+                    floor,
+                    scatter,
+                    least,
+                    beaten[:n],
+                )
+                continue
+            for t in range(stop):
+                leading[t] = query[t] * block[places[t], leader]
             for way in range(2 if absolute else 1):
                 sign = 1.0 - 2.0 * way
                 # Where the leader's score is negative, its size is compared, which turns the pair's sign round.
@@ -267,9 +348,12 @@ def eliminate_block(
                     factor,
                     floor,
                     scatter,
-                    MIN_VARIANCE * level * size / d,
+                    least,
                     beaten[:n],
                 )
+                if k > 1 and not absolute:
+                    # Scores are ranked as they are, so that this room has no other use.
+                    _fill_deviations(sums, squares, sums[leader], size, ranking)
                 if place == k - 1 and way == 0:
                     n_near = _count_near(scores, sums, squares, ranked[leader], sums[leader], size, factor, alive)
             if k == 1 and not absolute:

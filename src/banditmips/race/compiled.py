@@ -210,8 +210,10 @@ def cached_race(
         if whole:
             n_alive, rival = eliminate_block(
                 block,
+                prefix,
                 places,
                 compact,
+                query_at,
                 played,
                 count,
                 size,

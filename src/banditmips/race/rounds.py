@@ -160,21 +160,38 @@ def eliminate(
     if n_rows <= k or size < 2 or _pick_leaders(ranking, n_rows, rows, trusted, k, leaders) < k:
         return n_rows
     _mark_beatable(n_rows, rows, trusted, k, leaders, beaten)
+    last = leaders[k - 1]
     for place in range(k - 1, -1, -1):
         leader = leaders[place]
         leading = estimates[leader]
         sampled = leading - offsets[rows[leader]]
         least = MIN_VARIANCE * level * total_unit / size
         _fill_residual(values[rows[leader]], spread_query, spread_unit, kind(sampled / total_unit), size, residual)
+        # A deviation from this leader is no more than that from the last one and that between the two, which often is
+        # all that has to be known. Deviations from the last one are kept in `ranking`, which then has no other use.
+        shortcut = place < k - 1 and not absolute
+        apart = 0.0
+        if shortcut:
+            ratio = kind((estimates[last] - offsets[rows[last]]) / total_unit)
+            row = values[rows[last]]
+            between = _residual_variance(row, spread_query, spread_unit, ratio, residual, kind(1), size)
+            apart = np.sqrt(np.float64(between))
         for t in range(n_rows):
             if not beaten[t]:
                 continue
+            if shortcut:
+                most = (ranking[t] + apart) ** 2
+                if level > 0.0:
+                    most = max(most, least * (scatter[rows[leader]] + scatter[rows[t]]))
+                ahead = leading - estimates[t]
+                if ahead > 0.0 and ahead * ahead > z * z * most:
+                    continue
             ratio = kind((estimates[t] - offsets[rows[t]]) / total_unit)
             for way in range(2 if absolute else 1):
                 sign = 1.0 - 2.0 * way
                 # Where the leader's score is negative, its size is compared, which turns the pair's sign round.
                 turned = -sign if absolute and leading < 0.0 else sign
-                difference = ranking[leader] - sign * estimates[t]
+                difference = (abs(leading) if absolute else leading) - sign * estimates[t]
                 variance = 0.0
                 if difference > 0.0:
                     variance = np.float64(
@@ -182,6 +199,8 @@ def eliminate(
                             values[rows[t]], spread_query, spread_unit, ratio, residual, kind(turned), size
                         )
                     )
+                if place == k - 1 and not absolute:
+                    ranking[t] = np.sqrt(variance)
                 if level > 0.0:
                     variance = max(variance, least * (scatter[rows[leader]] + scatter[rows[t]]))
                 n_near += place == k - 1 and way == 0 and 4.0 * difference * difference > z * z * variance
