@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "Query", "candidates_of", "check_range", "check_seed", "lane_for"]
+__all__ = ["AtomSet", "Query", "bare_lane", "candidates_of", "check_range", "check_seed", "lane_for"]
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,23 @@ def check_seed(store: AtomStore, options: Options) -> None:
         raise ValueError(f"seed must be {store.seed}, with which these atoms were packed, got {options.seed}")
 
 
+def _bare_key(array: NDArray[Any], options: Options, k: int) -> tuple[Any, ...]:
+    """Return what the lane of bare atoms depends on: it may serve others too of which all this is the same."""
+    return id(options), k, array.shape, array.dtype, array.flags.c_contiguous, array.flags.f_contiguous
+
+
+def bare_lane(array: NDArray[Any], options: Options, k: int) -> ExpressLane | None:
+    """Find the express lane for an array, if such a one has been searched before with the same options."""
+    lane = _bare_lanes.get(_bare_key(array, options, k))
+    return lane if lane is not None and lane.options is options else None
+
+
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
     """Find or make the express lane for these options, if they are of the common kind."""
     lanes = atom_set.lanes
     key: tuple[Any, ...] = (id(options), k)
     if atom_set.is_bare:
-        # Where nothing was prepared, a lane depends on no more of the atoms than this, and may serve others too.
-        array = atom_set.store.array  # type: ignore[attr-defined]
-        lanes = _bare_lanes
-        key = (*key, array.shape, array.dtype, array.flags.c_contiguous, array.flags.f_contiguous)
+        lanes, key = _bare_lanes, _bare_key(atom_set.store.array, options, k)  # type: ignore[attr-defined]
     lane = lanes.get(key)
     # An id may come again with other options, after the first ones are gone.
     if lane is not None and lane.options is options:

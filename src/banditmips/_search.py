@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._query import AtomSet, Query, candidates_of, check_range, check_seed, lane_for
+from banditmips._query import AtomSet, Query, bare_lane, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
@@ -145,6 +145,12 @@ def search(
         progress,
     )
     if isinstance(atoms, np.ndarray):
+        if type(k) is int and mask is None and n_jobs == 1 and not progress and _is_plain(queries, atoms.shape[-1:]):
+            # A search like one before: nothing has to be asked again.
+            lane = bare_lane(atoms, options, k)
+            short = None if lane is None else lane.answer(atoms, None, np.ascontiguousarray(queries), None)
+            if type(short) is SearchResult:
+                return short
         return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
     from banditmips.atoms.metering import metered
 
@@ -181,6 +187,11 @@ def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Option
 _PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
 
 
+def _is_plain(queries: ArrayLike, shape: tuple[int, ...]) -> TypeGuard[NDArray[Any]]:
+    """Whether this is a single query of this shape that needs no conversion."""
+    return type(queries) is np.ndarray and queries.shape == shape and queries.dtype in _PLAIN
+
+
 def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
@@ -206,11 +217,13 @@ def _run_queries(
 ) -> SearchResult:
     k = check_k(k)
     n, d = atom_set.store.shape
-    if type(queries) is np.ndarray and queries.shape == (d,) and queries.dtype in _PLAIN and mask is None:
+    if mask is None and _is_plain(queries, (d,)):
         # The common case first: for a single plain query every microsecond of checking shows.
         lane = lane_for(atom_set, options, k)
         if lane is not None and atom_set.removed is None:
-            short = lane.answer(atom_set, np.ascontiguousarray(queries), None)
+            array = atom_set.store.array  # type: ignore[attr-defined]
+            query = np.ascontiguousarray(queries)
+            short = lane.answer(array, atom_set.by_column, query, None, not atom_set.unchecked)
             if type(short) is SearchResult:
                 return short
     rows, single = as_queries(queries, d)
@@ -234,7 +247,10 @@ def _run_queries(
         excluded = None if masks is None else masks[i]
         unfinished = None
         if lane is not None:
-            short = lane.answer(atom_set, _as_float(rows[i]), candidates_of(n, excluded, atom_set.removed))
+            array = atom_set.store.array  # type: ignore[attr-defined]
+            candidates = candidates_of(n, excluded, atom_set.removed)
+            checked = not atom_set.unchecked
+            short = lane.answer(array, atom_set.by_column, _as_float(rows[i]), candidates, checked)
             if isinstance(short, SearchResult):
                 return short
             unfinished = short

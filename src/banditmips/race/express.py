@@ -241,30 +241,32 @@ class ExpressLane:
 
     def answer(
         self,
-        atom_set: AtomSet,
+        array: NDArray[Any],
+        by_column: NDArray[Any] | None,
         query: NDArray[Any],
         candidates: NDArray[np.int64] | None,
+        checked: bool = True,
     ) -> SearchResult | Unfinished | None:
         """Answer a query of d numbers, or decline.
 
         Parameters
         ----------
-        atom_set
-            Atoms of the shape and with the knowledge that the lane was made for.
+        array, by_column
+            The atoms that the lane was made for, or bare ones like them, and a copy by column where there is one.
         query
             Float32 or float64. Where it or an atom turns out not to be finite, the query is declined.
         candidates
             The atoms that take part, ascending; None for all.
+        checked
+            Whether the atoms' entries have been checked, as the result shall tell.
         """
         n_rows = self.n if candidates is None else candidates.size
         if n_rows <= self.k:
             return None
-        array: NDArray[Any] = atom_set.store.array  # type: ignore[attr-defined]
         given = query
         if query.dtype != self._dtype:
             with np.errstate(over="ignore"):
                 query = given.astype(self._dtype)
-        checked = not atom_set.unchecked
         if self._always_blas and candidates is None:
             n_nonzero = screen.count_nonzero(query)
             counts = (self.n * n_nonzero, 0, self.n)
@@ -274,7 +276,7 @@ class ExpressLane:
         space = self._space()
         if candidates is not None:
             space.rows[:n_rows] = candidates
-        atoms = Readable(array, atom_set.by_column if self._by_row else array.T)
+        atoms = Readable(array, by_column if self._by_row else array.T)
         if self._uses_cache:
             outcome = self._dash(atoms, query, given, n_rows, space)
             if outcome[0] != SPARSE:
@@ -382,10 +384,12 @@ class ExpressLane:
 
         `counts` are the multiplies, the rounds and the survivors that the result shall tell.
         """
+        indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
+        # NumPy's BLAS rather than the one that compiled code could call: where both have threads, they stand in each
+        # other's way.
         with np.errstate(over="ignore", invalid="ignore"):
             products = array @ query
-        indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
-        close = self.rounding / 8.0
-        if not finish.best_products(array, products, query, given, self.options.absolute, close, indices, scores):
+        absolute = self.options.absolute
+        if not finish.best_products(array, products, query, given, absolute, self.rounding, indices, scores):
             return None
         return SearchResult.of_one_query(indices, scores, None, *counts, StopReason.FINISHED_EXACTLY, 0.0, checked)

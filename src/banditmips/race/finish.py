@@ -78,8 +78,8 @@ def best_products(
 ) -> bool:
     """Fill in the best rows by exact score: of those whose products are among the best, or too close to tell.
 
-    `products` are those of the atoms with `query`, and `rounding` is their relative error; the exact scores are summed
-    from the query as it was `given`. False if a number is not finite.
+    `products` are those of the atoms with `query`, right to an eighth of the `rounding` of sums; the exact scores are
+    summed from the query as it was `given`. False if a number is not finite.
     """
     n, k = products.size, best_rows.size
     top, kth = 0, -np.inf
@@ -95,7 +95,7 @@ def best_products(
         ranked = np.abs(products) if absolute else products
         kth = np.partition(ranked, n - k)[n - k]
     norms = exact_product(atoms[top], atoms[top]) * exact_product(query, query)
-    bar = kth - rounding * np.sqrt(norms)
+    bar = kth - rounding / 8.0 * np.sqrt(norms)
     if not np.isfinite(bar):
         return False
     count = 0

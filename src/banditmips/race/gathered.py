@@ -289,7 +289,7 @@ def gathered_race(
     atoms, by_column
         The atoms by row, shape (n, d), or by column, shape (d, n).
     offsets
-        What is known exactly of each score (0 here, where every coordinate is sampled).
+        Receives what is known exactly of each score: 0, since every coordinate is sampled.
     uniform
         Whether to sample uniformly, in the seed's order, rather than by weight.
     nearly_even
@@ -303,6 +303,8 @@ def gathered_race(
     values
         Workspace (n, longest round) for the values read.
     """
+    trusted[:] = True
+    offsets[:] = 0.0
     pilot_cost = sampling_costs[0] / (0.5 * finish_cost)
     piloted = not (n_alive >= 4 * N_PILOTS and finish_cost < np.inf)
     multiplies = 0

@@ -164,8 +164,6 @@ class Sprint:
 
     def _race(self, look: Look, n_alive: int) -> tuple[int, int, int, int, int, float]:
         lane, space, options, plan = self._lane, self._space, self._options, self._plan
-        space.trusted[:] = True
-        space.offsets[:] = 0.0
         sizes = lane.gathered_sizes
         subset = _NO_COORDINATES
         uniform = options.sampling != "weighted" and look.uneven <= _EVEN
@@ -174,6 +172,7 @@ class Sprint:
             # Beyond a quarter of the subset its own randomness would show.
             sizes = sizes[sizes <= _SUBSET_SIZE // 4]
         by_column = self._atoms.by_column
+        means, _, _, needed_scatter = lane.fact_table
         outcome: tuple[int, int, int, int, int, float] = gathered_race(
             self._atoms.array if by_column is None else by_column,
             by_column is not None,
@@ -192,8 +191,8 @@ class Sprint:
             plan.allowance,
             lane.k,
             options.absolute,
-            lane.fact_table[0],
-            lane.fact_table[3],
+            means,
+            needed_scatter,
             self._n_rows,
             n_alive,
             space.rows,
