@@ -145,8 +145,9 @@ def search(
         progress,
     )
     if isinstance(atoms, np.ndarray):
-        if type(k) is int and mask is None and n_jobs == 1 and not progress and _is_plain(queries, atoms.shape[-1:]):
-            # A search like one before: nothing has to be asked again.
+        usual = type(atoms) is np.ndarray and type(k) is int and mask is None and n_jobs == 1 and not progress
+        if usual and _is_plain(queries, atoms.shape[-1:]):
+            # If there was a search like this one before, nothing has to be asked again.
             lane = bare_lane(atoms, options, k)
             short = None if lane is None else lane.answer(atoms, None, np.ascontiguousarray(queries), None)
             if type(short) is SearchResult:
