@@ -31,7 +31,8 @@ def draw_speed_ups(lines: Sequence[Line], folder: Path) -> list[Path]:
         axes.barh(height, value - 1.0, left=1.0, color=colours[reached], height=0.6)
         # Beyond the mark where the mark would cross the number.
         end = max(value, 1.0) if goal is None or goal > 4 * value else max(value, 1.0, goal)
-        axes.annotate(f"{value:.3g}x", (end, height), (5, 0), textcoords="offset points", va="center", fontsize=8)
+        text = FIGURES["speed_up"].write(value)
+        axes.annotate(text, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=8)
         if goal is not None:
             axes.plot([goal, goal], [height - 0.42, height + 0.42], color="black", lw=2)
     axes.set_xscale("log")
