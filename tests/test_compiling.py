@@ -35,6 +35,19 @@ def test_it_is_told_once_for_all_kernels():
     assert told == [TEXT]
 
 
+def test_functions_without_a_module_are_somebody_elses():
+    """Such as exec makes them."""
+
+    def double(x):
+        return 2 * x
+
+    double.__module__ = None
+    told = []
+    with telling_of_compilation(told.append):
+        assert numba.njit(double)(2) == 4
+    assert told == []
+
+
 def test_one_line_is_enough():
     outer, inner = [], []
     with telling_of_compilation(outer.append), telling_of_compilation(inner.append):

@@ -30,7 +30,8 @@ class _Announcer(event.Listener):
         self._has_told = False
 
     def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
+        # A function made by exec may have no module.
+        module = event.data["dispatcher"].py_func.__module__ or ""
         if not self._has_told and module.split(".")[0] == __package__:
             self._has_told = True
             self._tell(_TEXT)
