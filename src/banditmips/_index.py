@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._query import AtomSet, check_range, check_seed
+from banditmips._query import AtomSet, check_range, check_seed, fitted_lane
 from banditmips._result import SearchResult
 from banditmips._search import explain_query, run_queries, show_compilation
 from banditmips._validate import (
@@ -315,7 +315,16 @@ class BanditMIPS:
                     raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
             reject_unknown([name for name in options if not hasattr(chosen, name)], "search", ("k", "mask"))
             chosen = self._changed(options)
-        return run_queries(self._fitted, queries, k, chosen, mask)
+        fitted = self._fitted
+        if mask is None and type(k) is int and fitted.removed is None:
+            # If there was a search like this one before, nothing has to be asked again.
+            lane = fitted_lane(fitted, chosen, k)
+            if lane is not None:
+                array = fitted.store.array  # type: ignore[attr-defined]
+                short = lane.answer_plain(array, fitted.by_column, queries, not fitted.unchecked)
+                if short is not None:
+                    return short
+        return run_queries(fitted, queries, k, chosen, mask)
 
     def _changed(self, options: dict[str, Any]) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""

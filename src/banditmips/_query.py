@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from banditmips.race.elimination import Contest, Outcome, Reader
     from banditmips.race.express import ExpressLane, Unfinished
 
-__all__ = ["AtomSet", "Query", "bare_lane", "candidates_of", "check_range", "check_seed", "lane_for"]
+__all__ = ["AtomSet", "Query", "bare_lane", "candidates_of", "check_range", "check_seed", "fitted_lane", "lane_for"]
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,18 @@ def bare_lane(array: NDArray[Any], options: Options, k: int) -> ExpressLane | No
     return lane if lane is not None and lane.options is options else None
 
 
+def fitted_lane(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
+    """Find the express lane of an index, if it has been searched before with the same options."""
+    lane = atom_set.lanes.get((id(options), k))
+    return lane if lane is not None and lane.options is options else None
+
+
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
     """Find or make the express lane for these options, if they are of the common kind."""
-    lanes = atom_set.lanes
-    key: tuple[Any, ...] = (id(options), k)
     if atom_set.is_bare:
         lanes, key = _bare_lanes, _bare_key(atom_set.store.array, options, k)  # type: ignore[attr-defined]
+    else:
+        lanes, key = atom_set.lanes, (id(options), k)
     lane = lanes.get(key)
     # An id may come again with other options, after the first ones are gone.
     if lane is not None and lane.options is options:

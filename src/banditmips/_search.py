@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,12 +145,11 @@ def search(
         progress,
     )
     if isinstance(atoms, np.ndarray):
-        usual = type(atoms) is np.ndarray and type(k) is int and mask is None and n_jobs == 1 and not progress
-        if usual and _is_plain(queries, atoms.shape[-1:]):
+        if type(atoms) is np.ndarray and type(k) is int and mask is None:
             # If there was a search like this one before, nothing has to be asked again.
             lane = bare_lane(atoms, options, k)
-            short = None if lane is None else lane.answer(atoms, None, np.ascontiguousarray(queries), None)
-            if type(short) is SearchResult:
+            short = None if lane is None else lane.answer_plain(atoms, None, queries, True)
+            if short is not None:
                 return short
         return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
     from banditmips.atoms.metering import metered
@@ -185,14 +184,6 @@ def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Option
     return Options(*values)
 
 
-_PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
-
-
-def _is_plain(queries: ArrayLike, shape: tuple[int, ...]) -> TypeGuard[NDArray[Any]]:
-    """Whether this is a single query of this shape that needs no conversion."""
-    return type(queries) is np.ndarray and queries.shape == shape and queries.dtype in _PLAIN
-
-
 def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
@@ -218,15 +209,6 @@ def _run_queries(
 ) -> SearchResult:
     k = check_k(k)
     n, d = atom_set.store.shape
-    if mask is None and _is_plain(queries, (d,)):
-        # The common case first: for a single plain query every microsecond of checking shows.
-        lane = lane_for(atom_set, options, k)
-        if lane is not None and atom_set.removed is None:
-            array = atom_set.store.array  # type: ignore[attr-defined]
-            query = np.ascontiguousarray(queries)
-            short = lane.answer(array, atom_set.by_column, query, None, not atom_set.unchecked)
-            if type(short) is SearchResult:
-                return short
     rows, single = as_queries(queries, d)
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from banditmips.race import finish
+from banditmips.race import finish, screen
 
 D = 10_000
 
@@ -37,6 +37,12 @@ def opposite(rng):
     return -query, query
 
 
+def tails_of(query):
+    parts = screen.make_parts(query.size)
+    screen.query_moments(query, parts)
+    return finish.query_tails(parts)
+
+
 KINDS = [heavy, level, far_from_zero, one_spike, constant, opposite]
 
 
@@ -54,11 +60,11 @@ def test_a_row_is_given_up_only_if_it_is_below_the_bar(make, dtype, n_heads, abs
         mean = exact_row.mean()
         scatter = float(((exact_row - mean) ** 2).sum())
         heads = np.argsort(-np.abs(query))[:n_heads]
-        tails = finish.query_tails(query)
+        tails, rounding = tails_of(query), screen.rounding_of(query.dtype)
         # Far above, near above, the score itself, below.
         for distance in (1.0, 0.1, 1e-3, 1e-9, 0.0, -1e-9, -0.1):
             bar = size + distance * spread
-            score, n_read = finish.score_unless_lost(row, query, tails, mean, scatter, heads, absolute, bar)
+            score, n_read = finish.score_unless_lost(row, query, tails, rounding, mean, scatter, heads, absolute, bar)
             if n_read < D:
                 assert np.isnan(score)
                 assert distance > 0.0
@@ -73,13 +79,20 @@ def test_a_hopeless_row_is_given_up_early():
     scatter = float(((row - row.mean()) ** 2).sum())
     bar = 0.5 * np.linalg.norm(row) * np.linalg.norm(query)
     none = np.empty(0, dtype=np.int64)
-    _, n_read = finish.score_unless_lost(row, query, finish.query_tails(query), row.mean(), scatter, none, False, bar)
+    _, n_read = finish.score_unless_lost(row, query, tails_of(query), 1e-14, row.mean(), scatter, none, False, bar)
     assert 0.4 * row.size < n_read < 0.6 * row.size
 
 
-def test_the_tails_of_a_query_are_sums_to_its_end():
-    query = np.random.default_rng(1).normal(size=5_000)
-    tails = finish.query_tails(query)
-    assert tails.shape == (2, 4)
-    assert np.allclose(tails[0], [query[start:].sum() for start in (0, 2_048, 4_096, 5_000)])
-    assert np.allclose(tails[1], [(query[start:] ** 2).sum() for start in (0, 2_048, 4_096, 5_000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 1_024, 2_048, 2_049, 5_000, 7_000])
+def test_the_tails_of_a_query_are_sums_to_its_end_within_their_rounding(size, dtype):
+    query = (1.0 + np.random.default_rng(1).normal(size=size)).astype(dtype)
+    tails = tails_of(query)
+    exact = query.astype(np.float64)
+    starts = [*range(0, size, 2_048), size]
+    assert tails.shape == (2, len(starts))
+    rounding = screen.rounding_of(query.dtype)
+    for start, total, squares in zip(starts, *tails, strict=True):
+        rest = exact[start:]
+        assert abs(total - rest.sum()) <= rounding * np.abs(rest).sum()
+        assert abs(squares - (rest**2).sum()) <= rounding * (rest**2).sum()

@@ -43,7 +43,7 @@ def ends(atoms, query, absolute, at=()):
     """Centre and upper end of every score, by the kernels, with the scatter as `fit` records it."""
     facts = bm.BanditMIPS().fit(atoms)._fitted.facts
     scatter = facts.scatter
-    moments = screen.query_moments(query)
+    moments = screen.query_moments(query, screen.make_parts(query.size))
     rounding = 32.0 * float(np.finfo(atoms.dtype).eps)
     centre, upper = np.empty(len(atoms)), np.empty(len(atoms))
     screen.know(facts.means, np.sqrt(scatter), D, moments, rounding, absolute, centre, upper)
@@ -84,7 +84,7 @@ def test_heads_are_the_largest_entries(most, dtype):
     query[[5, 900]] = query.max() * np.array([3, -4])
     squares = query.astype(np.float64) ** 2
     found = np.empty(most, dtype=np.int64)
-    count = heads.find_heads(query, screen.query_moments(query), most, found)
+    count = heads.find_heads(query, screen.query_moments(query, screen.make_parts(query.size)), most, found)
     order = np.argsort(-squares, kind="stable")
     n_large = (squares >= 0.05 * squares.sum()).sum()
     assert n_large > 1
@@ -93,7 +93,12 @@ def test_heads_are_the_largest_entries(most, dtype):
 
 def test_an_even_query_has_no_heads():
     query = np.ones(100)
-    assert heads.find_heads(query, screen.query_moments(query), 4, np.empty(4, dtype=np.int64)) == 0
+    assert (
+        heads.find_heads(
+            query, screen.query_moments(query, screen.make_parts(query.size)), 4, np.empty(4, dtype=np.int64)
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("absolute", [False, True])

@@ -23,6 +23,7 @@ from banditmips.race.bounds import MIN_SCATTER_SEEN
 from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, cached_race, fill_radius, sampled_moments
 from banditmips.race.finish import finish, take_best
 from banditmips.race.heads import HAS_NO_HEADS, find_heads, read_heads
+from banditmips.race.packing import space_parts, table_parts
 from banditmips.race.rounds import describe_uniform
 from banditmips.race.screen import beginning, count_nonzero, know, look_and_lead, query_moments, screen, settle
 
@@ -44,9 +45,6 @@ _FEW_AFTER_HEADS = 16
 """So many atoms are finished without a race once heads were read: most of these rows will not be read to their ends."""
 _SAMPLED = 64
 """Coordinates from which the moments of a query are estimated that is too long to be read whole."""
-
-N_ROOMS, N_MARKS = 9, 3
-"""Workspaces of floats and of marks, each as long as the atoms are many."""
 
 
 @njit(cache=True, nogil=True)
@@ -71,7 +69,7 @@ def _known_part(
 
 
 @njit(cache=True, nogil=True)
-def dash(
+def _answer(
     atoms: NDArray[Any],
     columns: NDArray[Any],
     by_column: bool,
@@ -107,6 +105,7 @@ def dash(
     leaders: NDArray[np.int64],
     known_rows: NDArray[np.int64],
     known_scores: NDArray[np.float64],
+    parts: NDArray[np.float64],
     places: NDArray[np.int64],
     sums: NDArray[Any],
     vectors: NDArray[Any],
@@ -135,22 +134,15 @@ def dash(
     few
         So many atoms are finished without a race.
     largest, smallest
-        The atoms with the largest and the smallest mean, where one of all atoms is wanted; -1 otherwise.
+        The atoms with the largest and the smallest mean, where one atom is wanted; -1 otherwise.
     finishing
         Whether exact scores, if they are wanted, are computed here.
     n_rows, rows
         The candidates, ascending; not filled in where all atoms are.
-    rooms, marks
+    rooms, marks, heads, leaders, known_rows, known_scores, parts, places, sums, vectors
         Workspaces; where nothing was finished here, `sprint.Sprint` reads on in them.
-    best_rows, best_scores, best_radius
-        The answer, if it was found here; its radius only where it is an estimate.
-
-    Returns
-    -------
-    status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
-        The atoms left in the end and before the race; how many exact scores were known before the finish; coordinates
-        and rounds of the race; all multiplies (but those of a finish that is not done here); the query's non-zeros and
-        heads.
+    best_rows, best_scores, best_radius, and what is returned
+        As in `dash`.
     """
     n, d = atoms.shape[0], query.size
     estimates, ranking, scores, offsets = rooms[0], rooms[1], rooms[2], rooms[3]
@@ -159,13 +151,13 @@ def dash(
         for i in range(n):
             rows[i] = i
     n_alive, n_known = n_rows, 0
-    direction = beginning(query) if largest >= 0 else 0.0
+    direction = beginning(query) if largest >= 0 and n_rows == n else 0.0
     if whole and abs(direction) > 2.0:
         likely = largest if direction > 0.0 else smallest
-        moments, known_scores[0] = look_and_lead(atoms[likely], query, given)
+        moments, known_scores[0] = look_and_lead(atoms[likely], query, given, parts)
         known_rows[0], n_known = likely, 1
     elif whole:
-        moments = query_moments(query)
+        moments = query_moments(query, parts)
     else:
         # The end of the cached order, because the mean is taken out of what its beginning samples.
         moments = sampled_moments(query, order[-_SAMPLED:])
@@ -276,11 +268,90 @@ def dash(
         return HOPELESS, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     ends = upper if screened else upper[:0]
     n_kept, n_entries = finish(
-        atoms, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], estimates, ranking, leaders,
-        known_rows, known_scores, n_known, scores,
+        atoms, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], parts, rounding, estimates, ranking,
+        leaders, known_rows, known_scores, n_known, scores,
     )  # fmt: skip
     if not take_best(rows, scores, n_kept, absolute, best_rows, best_scores):
         status = NOT_FINITE
     # Of rows not read to their ends, the non-zeros of the query and what was seen before are counted in proportion.
     n_multiplies = min(n_multiplies + (n_entries * n_unseen + d - 1) // d, n_rows * n_nonzero)
     return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
+
+
+@njit(cache=True, nogil=True)
+def dash(
+    atoms: NDArray[Any],
+    columns: NDArray[Any],
+    by_column: bool,
+    query: NDArray[Any],
+    given: NDArray[Any],
+    block: NDArray[Any],
+    prefix: NDArray[Any],
+    order: NDArray[np.int64],
+    settings: NDArray[Any],
+    tables: NDArray[np.float64],
+    space: NDArray[np.float64],
+    finishing: bool,
+    n_rows: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """Unpack what `packing` has packed, and let `_answer` answer the query.
+
+    The answer, if it was found here, is in the workspaces for it; its radius only where it is an estimate.
+
+    Returns
+    -------
+    status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
+        The atoms left in the end and before the race; how many exact scores were known before the finish; coordinates
+        and rounds of the race; all multiplies (but those of a finish that is not done here); the query's non-zeros and
+        heads.
+    """
+    n, fixed = atoms.shape[0], settings[0]
+    facts, z, score_z, sampling_costs, sizes, scatters = table_parts(tables, n, fixed.n_known, fixed.n_rounds)
+    (
+        rooms, parts, known_scores, best_scores, best_radius, rows, places, heads, leaders, known_rows, best_rows,
+        marks, sums, vectors,
+    ) = space_parts(space, block, n, query.size, fixed.length, fixed.k)  # fmt: skip
+    return _answer(
+        atoms,
+        columns,
+        by_column,
+        query,
+        given,
+        facts,
+        block,
+        prefix,
+        order,
+        scatters,
+        sizes,
+        z,
+        score_z,
+        sampling_costs,
+        fixed.row_cost,
+        fixed.full_cost,
+        fixed.allowance,
+        fixed.k,
+        fixed.absolute,
+        fixed.rescore,
+        fixed.whole,
+        fixed.few,
+        fixed.max_heads,
+        fixed.rounding,
+        fixed.largest,
+        fixed.smallest,
+        finishing,
+        n_rows,
+        rows,
+        rooms,
+        marks,
+        heads,
+        leaders,
+        known_rows,
+        known_scores,
+        parts,
+        places,
+        sums,
+        vectors,
+        best_rows,
+        best_scores,
+        best_radius,
+    )

@@ -22,14 +22,17 @@ from banditmips._threads import n_threads
 from banditmips._validate import Options
 from banditmips.race import compiled, finish, heads, kernels, screen
 from banditmips.race.bounds import MIN_SCATTER_SEEN, round_share
+from banditmips.race.compiled import SEPARATED, UNDECIDED
 from banditmips.race.costs import costs
 from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, dash
+from banditmips.race.packing import SETTINGS, pack_tables, table_parts
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
 from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent
-from banditmips.race.workspace import Workspace, workspace
+from banditmips.race.workspace import workspace
 
 if TYPE_CHECKING:
     from banditmips._query import AtomSet
+    from banditmips.atoms.cache import WarmCache
 
 __all__ = ["ExpressLane", "Look", "Unfinished", "serves"]
 
@@ -41,7 +44,9 @@ _WAYS = {
     "gather": "race on coordinates read from the rows, then exact products of the survivors",
     "columns": "race on coordinates read from contiguous columns, then exact products of the survivors",
 }
+_PLAIN = (np.dtype(np.float32), np.dtype(np.float64))
 _NOTHING_KNOWN = np.empty((4, 0))
+_SEPARATED, _FINISHED_EXACTLY = StopReason.SEPARATED, StopReason.FINISHED_EXACTLY
 
 
 @lru_cache(maxsize=256)
@@ -104,6 +109,9 @@ class ExpressLane:
         self.n, self.d = array.shape
         self.k = k
         self._dtype = array.dtype
+        self._query_shape = (self.d,)
+        self._rescore = options.rescore
+        self._in_one_thread = options.n_jobs == 1 and not options.progress
         self.rounding = screen.rounding_of(array.dtype)
         self.facts, self.cache = atom_set.facts, atom_set.cache
         self.cached_plan = self._make_plan("cache")
@@ -127,60 +135,66 @@ class ExpressLane:
         self.gathered_z = _quantiles(sizes, n_pairs, options.delta)
         # The scores' own intervals are two-sided, and there are n of them.
         self.gathered_score_z = _quantiles(sizes, 2 * self.n, options.delta)
-        self._length = sizes[-1]
+        length = sizes[-1]
         self.fact_table = _NOTHING_KNOWN
         if facts is not None:
             scatter = facts.scatter
             self.fact_table = np.stack([facts.means, scatter, np.sqrt(scatter), MIN_SCATTER_SEEN * scatter])
         if cache is not None:
-            sizes = cached_sizes(cache.n_coordinates)
-            self.cached_sizes = np.array(sizes, dtype=np.int64)
-            # Behind the rounds' quantiles, that of a single round on all cached coordinates.
-            one_round = _quantiles(sizes[-1:], n_pairs, options.delta)
-            self.cached_z = np.append(_quantiles(sizes, n_pairs, options.delta), one_round)
-            self.cached_score_z = _quantiles(sizes, 2 * self.n, options.delta)
-            means = np.zeros(self.n) if facts is None else facts.means
-            self.scatters = cache.scatters(sizes, means, self.d)
-            self._length = max(self._length, cache.n_coordinates)
+            length = max(length, cache.n_coordinates)
         self._max_heads = most_heads(costs(), self.d, self._has_columns)
         # Racing a few rows, which nothing has read before, takes longer than computing them.
         self.few = int(np.clip(_CHEAP_FINISH / self.cached_plan.row_cost, *_FEW))
-        # One of all atoms is wanted, its exact score too: the one that leads by its mean is looked at first.
-        self._leads_by_mean = (-1, -1)
+        # One atom is wanted, its exact score too: the one that leads by its mean is looked at first.
+        largest, smallest = -1, -1
         if facts is not None and options.rescore and self.k == 1 and self._by_row:
-            self._leads_by_mean = int(np.argmax(facts.means)), int(np.argmin(facts.means))
+            largest, smallest = int(np.argmax(facts.means)), int(np.argmin(facts.means))
         self._whole = self.d <= WHOLE_QUERY or options.rescore
+        self._workspace_shape = (self.n, self.d, length, self.k, self._dtype, int(self.gathered_sizes[-1]))
         if cache is not None:
-            plan = self.cached_plan
-            # What `dash` takes between the query and the candidates, in its order.
-            self._dash_tables: tuple[Any, ...] = (
-                self.fact_table,
-                cache.block,
-                cache.prefix,
-                cache.order,
-                self.scatters,
-                self.cached_sizes,
-                self.cached_z,
-                self.cached_score_z,
-                plan.sampling_costs,
-                plan.row_cost,
-                plan.full_cost,
-                plan.allowance,
-                self.k,
-                options.absolute,
-                options.rescore,
-                self._whole,
-                self.few,
-                self._max_heads,
-                self.rounding,
-            )
+            self._dash_tables = self._pack(cache, n_pairs, length, (largest, smallest))
         self._prepared = True
+
+    def _pack(self, cache: WarmCache, n_pairs: int, length: int, leads_by_mean: tuple[int, int]) -> tuple[Any, ...]:
+        """Return what `dash` takes between the query and the workspaces."""
+        options, plan = self.options, self.cached_plan
+        sizes = cached_sizes(cache.n_coordinates)
+        # Behind the rounds' quantiles, that of a single round on all cached coordinates.
+        one_round = _quantiles(sizes[-1:], n_pairs, options.delta)
+        z = np.append(_quantiles(sizes, n_pairs, options.delta), one_round)
+        score_z = _quantiles(sizes, 2 * self.n, options.delta)
+        means = np.zeros(self.n) if self.facts is None else self.facts.means
+        scatters = cache.scatters(sizes, means, self.d)
+        n_known = self.fact_table.shape[1]
+        tables = pack_tables(self.fact_table, z, score_z, plan.sampling_costs, np.array(sizes), scatters)
+        self.fact_table = table_parts.py_func(tables, self.n, n_known, len(sizes))[0]
+        fixed = {
+            "row_cost": plan.row_cost,
+            "full_cost": plan.full_cost,
+            "allowance": plan.allowance,
+            "rounding": self.rounding,
+            "k": self.k,
+            "few": self.few,
+            "max_heads": self._max_heads,
+            "largest": leads_by_mean[0],
+            "smallest": leads_by_mean[1],
+            "n_rounds": len(sizes),
+            "n_known": n_known,
+            "length": length,
+            "absolute": options.absolute,
+            "rescore": options.rescore,
+            "whole": self._whole,
+        }
+        settings = np.zeros(1, dtype=SETTINGS)
+        for name, value in fixed.items():
+            settings[name] = value
+        return cache.block, cache.prefix, cache.order, settings, tables
 
     def _look(self, query: NDArray[Any]) -> Look | None:
         """Look at the query before anything is read of the atoms; None if it is 0 or not finite."""
         d, whole = self.d, self._whole
         if whole:
-            moments = screen.query_moments(query)
+            moments = screen.query_moments(query, workspace.parts)
         else:
             moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 128))
         _, size, squares = moments
@@ -201,6 +215,7 @@ class ExpressLane:
     def explain(self, query: NDArray[Any]) -> list[str]:
         """Say in words how a query would be answered, and why."""
         self._prepare()
+        workspace.fit(self._workspace_shape)
         query = query.astype(self._dtype)
         look = self._look(query)
         cache = self.cache
@@ -212,7 +227,7 @@ class ExpressLane:
         plan = self.plan(look)
         n_heads = 0
         if plan is self.cached_plan and look.whole and look.uneven > heads.HAS_NO_HEADS:
-            n_heads = heads.find_heads(query, look.moments, self._max_heads, self._space().heads)
+            n_heads = heads.find_heads(query, look.moments, self._max_heads, workspace.heads)
         lines = [
             f"atoms: {self.n} x {self.d}, {self._dtype}; {kept}; {copies}",
             f"query: unevenness {look.uneven:.2f} (1 is even, normal entries have 1.57)"
@@ -225,19 +240,28 @@ class ExpressLane:
 
     def _settled(self, look: Look) -> int:
         """How many atoms are left by what is known without a multiply."""
-        space = self._space()
-        space.rows[: self.n] = space.everything
-        absolute = self.options.absolute
+        rows, centre, upper = workspace.rows, workspace.centre, workspace.upper
+        rows[: self.n] = workspace.everything
         means, _, spreads, _ = self.fact_table
-        screen.know(means, spreads, self.d, look.moments, self.rounding, absolute, space.centre, space.upper)
+        screen.know(means, spreads, self.d, look.moments, self.rounding, self.options.absolute, centre, upper)
         k = min(self.k, self.n)
-        settled: int = screen.settle(space.rows, self.n, k, space.centre, space.upper, space.pair, space.leaders)
+        settled: int = screen.settle(rows, self.n, k, centre, upper, workspace.pair, workspace.leaders)
         return settled
 
-    def _space(self) -> Workspace:
-        """The thread's workspace, made to fit."""
-        workspace.fit(self.n, self._length, self.k, self._dtype, int(self.gathered_sizes[-1]))
-        return workspace
+    def answer_plain(
+        self, array: NDArray[Any], by_column: NDArray[Any] | None, queries: Any, checked: bool
+    ) -> SearchResult | None:
+        """Answer a single query that needs no conversion, in one thread; or leave it to more careful hands (None)."""
+        if not (
+            self._in_one_thread
+            and type(queries) is np.ndarray
+            and queries.shape == self._query_shape
+            and queries.dtype in _PLAIN
+            and queries.flags.c_contiguous
+        ):
+            return None
+        short = self.answer(array, by_column, queries, None, checked)
+        return short if type(short) is SearchResult else None
 
     def answer(
         self,
@@ -273,81 +297,38 @@ class ExpressLane:
             return self.all_products(array, query, given, counts, checked) if n_nonzero else None
         if not self._prepared:
             self._prepare()
-        space = self._space()
+        if workspace.shape is not self._workspace_shape:
+            workspace.fit(self._workspace_shape)
         if candidates is not None:
-            space.rows[:n_rows] = candidates
-        atoms = Readable(array, by_column if self._by_row else array.T)
-        if self._uses_cache:
-            outcome = self._dash(atoms, query, given, n_rows, space)
-            if outcome[0] != SPARSE:
-                return self._conclude(outcome, atoms, query, given, n_rows, space, checked)
-        return self._gather(atoms, query, given, candidates is None, n_rows, space, checked)
-
-    def _dash(
-        self,
-        atoms: Readable,
-        query: NDArray[Any],
-        given: NDArray[Any],
-        n_rows: int,
-        space: Workspace,
-    ) -> tuple[Any, ...]:
-        """Race on what the index has prepared: what `dash` returns, with its answer and whether that is complete."""
-        indices, scores = np.empty(self.k, dtype=np.int64), np.empty(self.k)
-        radius = scores if self.options.rescore else np.empty(self.k)
+            workspace.rows[:n_rows] = candidates
+        columns = by_column if self._by_row else array.T
+        if not self._uses_cache:
+            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, checked)
         alone = n_threads() == 1
-        array, columns = atoms
-        arguments: tuple[Any, ...] = (
-            array,
-            array if columns is None else columns,
-            columns is not None,
-            query,
-            given,
-            *self._dash_tables,
-            *(self._leads_by_mean if n_rows == self.n else (-1, -1)),
-            alone,
-            n_rows,
-            *space.of_dash,
-            indices,
-            scores,
-            radius,
-        )
+        readable = (array, array if columns is None else columns, columns is not None)
+        arguments: tuple[Any, ...] = (*readable, query, given, *self._dash_tables, workspace.space, alone, n_rows)
         outcome = dash(*arguments)
-        if self.options.rescore:
-            return (*outcome, indices, scores, None, alone)
-        return (*outcome, indices, scores, radius, outcome[0] == compiled.SEPARATED)
-
-    def _conclude(
-        self,
-        outcome: tuple[Any, ...],
-        atoms: Readable,
-        query: NDArray[Any],
-        given: NDArray[Any],
-        n_rows: int,
-        space: Workspace,
-        checked: bool,
-    ) -> SearchResult | Unfinished | None:
-        """Make a result of what `_dash` returns."""
-        status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _, indices, scores, radius, complete = outcome
-        if status == HOPELESS:
-            return self.all_products(atoms.array, query, given, (n_multiplies, n_rounds, n_alive), checked)
-        if not complete:
-            sprint = Sprint(self, atoms, query, given, self.cached_plan, n_rows, space, checked)
-            return sprint.conclude(Outcome(*outcome[:9]), self._whole)
-        if status == compiled.NOT_FINITE:
-            return None
-        # Intervals are part of the answer, and they may fail too.
-        may_fail = n_alive < n_raced or radius is not None
-        return SearchResult.of_one_query(
-            indices,
-            scores,
-            radius,
-            n_multiplies,
-            n_rounds,
-            n_alive,
-            StopReason.SEPARATED if status == compiled.SEPARATED else StopReason.FINISHED_EXACTLY,
-            delta_spent(self.options.delta, n_rounds, may_fail),
-            checked,
-        )
+        status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _ = outcome
+        if status == SEPARATED or (status == UNDECIDED and self._rescore):
+            if alone or not self._rescore:
+                return SearchResult.of_one_query(
+                    workspace.best_rows.copy(),
+                    workspace.best_scores.copy(),
+                    None if self._rescore else workspace.best_radius,
+                    n_multiplies,
+                    n_rounds,
+                    n_alive,
+                    _SEPARATED if status == SEPARATED else _FINISHED_EXACTLY,
+                    # Intervals are part of the answer, and they may fail too.
+                    delta_spent(self.options.delta, n_rounds, n_alive < n_raced or not self._rescore),
+                    checked,
+                )
+        elif status == HOPELESS:
+            return self.all_products(array, query, given, (n_multiplies, n_rounds, n_alive), checked)
+        elif status == SPARSE:
+            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, checked)
+        sprint = Sprint(self, Readable(array, columns), query, given, self.cached_plan, n_rows, workspace, checked)
+        return sprint.conclude(Outcome(*outcome), self._whole)
 
     def _gather(
         self,
@@ -356,7 +337,6 @@ class ExpressLane:
         given: NDArray[Any],
         everyone: bool,
         n_rows: int,
-        space: Workspace,
         checked: bool,
     ) -> SearchResult | Unfinished | None:
         """Answer from the atoms themselves."""
@@ -369,8 +349,8 @@ class ExpressLane:
         if self.options.sampling == "uniform":
             return None  # the general way passes over zeros of the query
         if everyone:
-            space.rows[:n_rows] = space.everything
-        return Sprint(self, atoms, query, given, plan, n_rows, space, checked).gather(look)
+            workspace.rows[:n_rows] = workspace.everything
+        return Sprint(self, atoms, query, given, plan, n_rows, workspace, checked).gather(look)
 
     def all_products(
         self,
@@ -392,4 +372,4 @@ class ExpressLane:
         absolute = self.options.absolute
         if not finish.best_products(array, products, query, given, absolute, self.rounding, indices, scores):
             return None
-        return SearchResult.of_one_query(indices, scores, None, *counts, StopReason.FINISHED_EXACTLY, 0.0, checked)
+        return SearchResult.of_one_query(indices, scores, None, *counts, _FINISHED_EXACTLY, 0.0, checked)

@@ -18,10 +18,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.screen import best_places, exact_product, lead
+from banditmips.race.screen import PART, best_places, exact_product, lead
 
-_PIECE = 2048
-"""Entries of a row that are read before it is asked again whether it can win."""
+_PARTS = 2
+_PIECE = _PARTS * PART
+"""Entries of a row that are read before it is asked again whether it can win: so many parts of the query."""
 _ROUNDING = 1e-12
 """Relative error allowed for in sums of double precision, over a row in pieces."""
 
@@ -133,25 +134,21 @@ def finish_bar(
     return lead(atoms, query, rows, places, k, absolute, known_rows, known_scores, n_known)
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _two_moments(query: NDArray[Any]) -> tuple[float, float]:
-    total, squares = 0.0, 0.0
-    for j in range(query.size):
-        q = np.float64(query[j])
-        total += q
-        squares += q * q
-    return total, squares
-
-
 @njit(cache=True, nogil=True)
-def query_tails(query: NDArray[Any]) -> NDArray[np.float64]:
-    """Sums of the query and of its squares, from the beginning of each piece to the end of the query."""
-    n_pieces = (query.size + _PIECE - 1) // _PIECE
+def query_tails(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of the query and of its squares, from the beginning of each piece to the end of the query.
+
+    `parts` are the sums that `screen.query_moments` fills in.
+    """
+    n_parts = parts.shape[1]
+    n_pieces = (n_parts + _PARTS - 1) // _PARTS
     tails = np.zeros((2, n_pieces + 1))
     for piece in range(n_pieces - 1, -1, -1):
-        total, squares = _two_moments(query[piece * _PIECE : (piece + 1) * _PIECE])
-        tails[0, piece] = tails[0, piece + 1] + total
-        tails[1, piece] = tails[1, piece + 1] + squares
+        for moment in range(2):
+            total = 0.0
+            for part in range(_PARTS * piece, min(_PARTS * (piece + 1), n_parts)):
+                total += parts[moment, part]
+            tails[moment, piece] = tails[moment, piece + 1] + total
     return tails
 
 
@@ -172,6 +169,7 @@ def score_unless_lost(
     row: NDArray[Any],
     query: NDArray[Any],
     tails: NDArray[np.float64],
+    rounding: float,
     mean: float,
     scatter: float,
     heads: NDArray[np.int64],
@@ -180,12 +178,15 @@ def score_unless_lost(
 ) -> tuple[float, int]:
     """Return the exact score of a row and d; or a NaN and how many entries it took to see that it is below the bar.
 
-    What the heads (coordinates at which the row has been read before) add is known before they are reached.
+    What the heads (coordinates at which the row has been read before) add is known before they are reached. `rounding`
+    is the relative error that the `tails` may have.
     """
     d = query.size
     centre = tails[0, 0] / d
     all_squares = tails[1, 0]
-    slack = _ROUNDING * np.sqrt(all_squares * (scatter + d * mean * mean))
+    # With an error e of the sum of |q|, that of the squares about the centre is at most three times e of all squares.
+    tails_error = (4.0 * rounding + _ROUNDING) * all_squares
+    slack = (2.0 * rounding + _ROUNDING) * np.sqrt(all_squares * (scatter + d * mean * mean))
     score, total, seen = 0.0, 0.0, 0.0
     for first in range(0, d, _PIECE):
         last = min(first + _PIECE, d)
@@ -205,7 +206,7 @@ def score_unless_lost(
                 middle += q * v
                 squares -= q * q
                 rest -= v * v
-        squares = max(squares, 0.0) + _ROUNDING * all_squares
+        squares = max(squares, 0.0) + tails_error
         rest = max(rest, 0.0) + _ROUNDING * scatter
         if (abs(middle) if absolute else middle) + np.sqrt(squares * rest) + slack < bar:
             return np.nan, last
@@ -222,6 +223,7 @@ def finish_rows(
     facts: NDArray[np.float64],
     heads: NDArray[np.int64],
     tails: NDArray[np.float64],
+    rounding: float,
     bar: float,
     known_rows: NDArray[np.int64],
     known_scores: NDArray[np.float64],
@@ -244,7 +246,7 @@ def finish_rows(
                 continue
             if upper.size and bar > -np.inf:
                 score, n_read = score_unless_lost(
-                    atoms[row], query, tails, facts[0, row], facts[1, row], heads, absolute, bar
+                    atoms[row], query, tails, rounding, facts[0, row], facts[1, row], heads, absolute, bar
                 )
                 n_entries += n_read
                 if n_read < query.size:
@@ -269,6 +271,8 @@ def finish(
     upper: NDArray[np.float64],
     facts: NDArray[np.float64],
     heads: NDArray[np.int64],
+    parts: NDArray[np.float64],
+    rounding: float,
     estimates: NDArray[np.float64],
     ranking: NDArray[np.float64],
     places: NDArray[np.int64],
@@ -280,7 +284,8 @@ def finish(
     """Compute exact scores of the rows, passing over those that cannot reach the k best by estimate.
 
     `upper` holds what the scores are at most, by atom; it is empty where nothing is known. `facts` then are the means
-    and the scatters of the atoms, in its first two rows.
+    and the scatters of the atoms, in its first two rows, and `parts` the sums of the query's parts, with their relative
+    `rounding`.
 
     Returns
     -------
@@ -291,9 +296,9 @@ def finish(
     bar, n_known = finish_bar(
         atoms, query, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
     )
-    tails = query_tails(query) if bar > -np.inf else np.empty((2, 0))
+    tails = query_tails(parts) if bar > -np.inf else parts
     kept, n_entries = finish_rows(
-        atoms, query, rows[:n_rows], absolute, upper, facts, heads, tails, bar, known_rows, known_scores, n_known,
-        scores,
+        atoms, query, rows[:n_rows], absolute, upper, facts, heads, tails, rounding, bar, known_rows, known_scores,
+        n_known, scores,
     )  # fmt: skip
     return kept, n_known * query.size + n_entries

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _PROMISING = 4
 """The screen computes exact products of its leaders only if it looks as if it would drop one atom in so many."""
-_STRETCH, _PART = 64, 1024
+_STRETCH = 64
+PART = 1024
+"""Entries of a query that are summed in its own precision."""
 
 
 def rounding_of(dtype: np.dtype[Any]) -> float:
@@ -54,12 +56,22 @@ def _part_moments(query: NDArray[Any]) -> tuple[Any, Any, Any]:
     return part, part_size, part_squares
 
 
+def make_parts(d: int) -> NDArray[np.float64]:
+    """Make room for the sums of q and of its squares in each part of a query."""
+    return np.empty((2, (d + PART - 1) // PART))
+
+
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def query_moments(query: NDArray[Any]) -> tuple[float, float, float]:
-    """Return the sums of q, of |q| and of the squares; the last two are not finite if an entry is not."""
+def query_moments(query: NDArray[Any], parts: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the sums of q, of |q| and of the squares; the last two are not finite if an entry is not.
+
+    The first and the last of them are filled in for each part.
+    """
     total, size, squares = 0.0, 0.0, 0.0
-    for start in range(0, query.size, _PART):
-        part, part_size, part_squares = _part_moments(query[start : start + _PART])
+    for first in range(0, query.size, PART):
+        part, part_size, part_squares = _part_moments(query[first : first + PART])
+        parts[0, first // PART] = part
+        parts[1, first // PART] = part_squares
         total += part
         size += part_size
         squares += part_squares
@@ -70,7 +82,7 @@ def query_moments(query: NDArray[Any]) -> tuple[float, float, float]:
 def beginning(query: NDArray[Any]) -> float:
     """Return the sum of the first entries over the root of their sum of squares: which sign the whole sum may have."""
     total, squares = 0.0, 0.0
-    for j in range(min(query.size, _STRETCH)):
+    for j in range(min(query.size, PART)):
         total += query[j]
         squares += query[j] * query[j]
     return total / np.sqrt(squares) if squares > 0.0 else 0.0
@@ -78,20 +90,22 @@ def beginning(query: NDArray[Any]) -> float:
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
 def look_and_lead(
-    atom: NDArray[Any], query: NDArray[Any], given: NDArray[Any]
+    atom: NDArray[Any], query: NDArray[Any], given: NDArray[Any], parts: NDArray[np.float64]
 ) -> tuple[tuple[float, float, float], float]:
     """Return `query_moments`, and the exact score of an atom that is likely to lead, with the query as it was `given`.
 
     Both read the query, and reading it once is what this is for.
     """
     total, size, squares, score = 0.0, 0.0, 0.0, 0.0
-    for first in range(0, query.size, _PART):
+    for first in range(0, query.size, PART):
         # What has just been read for the one sum is near for the other.
-        part, part_size, part_squares = _part_moments(query[first : first + _PART])
+        part, part_size, part_squares = _part_moments(query[first : first + PART])
+        parts[0, first // PART] = part
+        parts[1, first // PART] = part_squares
         total += part
         size += part_size
         squares += part_squares
-        score += exact_product(atom[first : first + _PART], given[first : first + _PART])
+        score += exact_product(atom[first : first + PART], given[first : first + PART])
     return (total, size, squares), score
 
 
@@ -280,7 +294,7 @@ def known_intervals(
     """Return what `know` fills in; the intervals are endless where the query's squares overflow."""
     n = facts.means.size
     centre, upper = np.zeros(n), np.full(n, np.inf)
-    moments = query_moments(query)
+    moments = query_moments(query, make_parts(query.size))
     if moments[2] < np.inf:
         spreads, rounding = np.sqrt(facts.scatter), rounding_of(query.dtype)
         know(facts.means, spreads, query.size, moments, rounding, absolute, centre, upper)

@@ -201,7 +201,7 @@ class Sprint:
             space.ranking,
             space.beaten,
             space.leaders,
-            space.values,
+            space.gathered,
             space.vectors,
             space.scratch,
             space.groups,
@@ -266,19 +266,22 @@ class Sprint:
         absolute, n_known = self._options.absolute, outcome.n_known
         known = (space.known_rows, space.known_scores)
         survivors = (array, given, rows, n_rows, lane.k, absolute, upper)
-        facts, heads = lane.fact_table, space.heads[: outcome.n_heads]
+        facts, heads, parts = lane.fact_table, space.heads[: outcome.n_heads], space.parts
         rooms = (space.estimates, space.ranking, space.leaders)
         if len(pieces_of(n_rows, least)) == 1:
-            found: tuple[int, int] = finish.finish(*survivors, facts, heads, *rooms, *known, n_known, scores)
+            found: tuple[int, int] = finish.finish(
+                *survivors, facts, heads, parts, lane.rounding, *rooms, *known, n_known, scores
+            )
             return found
         bar, n_known = finish.finish_bar(*survivors, *rooms, *known, n_known)
-        tails = finish.query_tails(given)
+        tails = finish.query_tails(parts)
 
         def sum_rows(start: int, stop: int) -> tuple[slice, int]:
             part = slice(start, stop)
             kept, n_read = finish.finish_rows(
-                array, given, rows[part], absolute, upper, facts, heads, tails, bar, *known, n_known, scores[part]
-            )
+                array, given, rows[part], absolute, upper, facts, heads, tails, lane.rounding, bar, *known, n_known,
+                scores[part],
+            )  # fmt: skip
             return slice(start, start + kept), n_read
 
         n_kept, n_entries = 0, n_known * lane.d
@@ -298,7 +301,7 @@ class Sprint:
         z = lane.gathered_score_z[outcome.n_rounds - 1]
         spread_query, spread_unit = space.vectors[2], space.vectors[3]
         compiled.fill_radius(
-            space.values, rows, size, spread_query, spread_unit, estimates, space.offsets, total_unit, z, radius
+            space.gathered, rows, size, spread_query, spread_unit, estimates, space.offsets, total_unit, z, radius
         )
         return SearchResult.of_one_query(
             rows,
