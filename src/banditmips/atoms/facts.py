@@ -61,6 +61,11 @@ class AtomFacts:
     column_squares: NDArray[np.float32]
 
     @property
+    def scale(self) -> float:
+        """Size of the largest entry."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
     def nbytes(self) -> int:
         """Memory taken."""
         return facts_bytes(self.means.size, self.column_squares.size)

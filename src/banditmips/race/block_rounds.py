@@ -12,7 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.kernels import FASTMATH
-from banditmips.race.rounds import MIN_VARIANCE, insert_leader
+from banditmips.race.rounds import MIN_VARIANCE, insert_leader, least_difference
 
 _TILE = 2048
 """Atoms worked on together in a block: their sums and squares stay in the processor's nearest cache."""
@@ -309,7 +309,7 @@ def eliminate_block(
         for place in range(k - 1, -1, -1):
             leader = leaders[place]
             # A difference that the rounding of sums could have made drops nobody.
-            floor = kind(4.0 * np.finfo(block.dtype).eps) * abs(scores[leader])
+            floor = kind(max(4.0 * np.finfo(block.dtype).eps * abs(scores[leader]), least_difference(block)))
             least = MIN_VARIANCE * level * size / d
             if place < k - 1 and not absolute:
                 _beaten_by_another(

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from banditmips.race import kernels
+from banditmips.race.rounds import LEAST_DIFFERENCE
 from banditmips.race.sampling import SamplePrefix
 
 __all__ = ["MIN_SCATTER_SEEN", "BernsteinBound", "Bound", "HoeffdingBound", "PairedBound", "RoundView", "round_share"]
@@ -294,4 +295,5 @@ class PairedBound(Bound):
         )
         if view.least_variances is not None:
             variance = np.maximum(variance, view.least_variances[leader] + view.least_variances[rows])
-        return np.asarray(difference + slack > z * np.sqrt(variance))
+        ahead = difference + slack
+        return np.asarray((ahead > z * np.sqrt(variance)) & (ahead > LEAST_DIFFERENCE[1]))

@@ -21,8 +21,9 @@ from banditmips.race.block_rounds import eliminate_block
 from banditmips.race.kernels import FASTMATH
 from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, pick_pilots, typical_need
 
-SEPARATED, UNDECIDED, NOT_FINITE = 0, 1, 2
-"""How a compiled race ends: k atoms left; to be finished by the caller; a NaN or an infinity came up."""
+SEPARATED, UNDECIDED, OUT_OF_RANGE = 0, 1, 2
+"""How a compiled race ends: k atoms left; to be finished by the caller; numbers came up that are not finite, or too
+small for sums of their squares."""
 
 
 _PILOT_SIZES = (64, 128)
@@ -264,7 +265,7 @@ def cached_race(
             for t in range(n_alive):
                 alive[rows[t]] = True
         if n_alive < 0:
-            return NOT_FINITE, 0, size, r + 1 - n_before, multiplies, np.float64(d)
+            return OUT_OF_RANGE, 0, size, r + 1 - n_before, multiplies, np.float64(d)
         if n_alive <= k:
             return SEPARATED, n_alive, size, r + 1 - n_before, multiplies, np.float64(d)
     return UNDECIDED, n_alive, size, sizes.size - n_before, multiplies, np.float64(d)

@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from banditmips.race.bounds import MIN_SCATTER_SEEN
-from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, cached_race, fill_radius, sampled_moments
+from banditmips.race.compiled import OUT_OF_RANGE, SEPARATED, UNDECIDED, cached_race, fill_radius, sampled_moments
 from banditmips.race.finish import finish, take_best
 from banditmips.race.heads import HAS_NO_HEADS, find_heads, read_heads
 from banditmips.race.packing import space_parts, table_parts
@@ -94,6 +94,7 @@ def _answer(
     few: int,
     max_heads: int,
     rounding: float,
+    least_squares: float,
     largest: int,
     smallest: int,
     finishing: bool,
@@ -133,6 +134,8 @@ def _answer(
         Whether exact scores are wanted, and whether the query may be read whole.
     few
         So many atoms are finished without a race.
+    least_squares
+        With a smaller sum of squares of the query, precision would be lost.
     largest, smallest
         The atoms with the largest and the smallest mean, where one atom is wanted; -1 otherwise.
     finishing
@@ -162,8 +165,8 @@ def _answer(
         # The end of the cached order, because the mean is taken out of what its beginning samples.
         moments = sampled_moments(query, order[-_SAMPLED:])
     total, size_of_query, squares = moments
-    if not (squares < np.inf and size_of_query > 0.0):
-        return NOT_FINITE, 0, 0, 0, 0, 0, 0, 0, 0
+    if not least_squares <= squares < np.inf:
+        return OUT_OF_RANGE, 0, 0, 0, 0, 0, 0, 0, 0
     # At least d/uneven entries are not 0 (Cauchy-Schwarz), and none can hold most of the sum of squares.
     uneven = d * squares / (size_of_query * size_of_query)
     n_nonzero = d
@@ -257,7 +260,7 @@ def _answer(
         fill_radius(
             prefix, best_rows, size, vectors[2], vectors[3], best_scores, offsets, np.float64(d), quantile, best_radius
         )  # fmt: skip
-    if not finishing or not rescore or status == NOT_FINITE:
+    if not finishing or not rescore or status == OUT_OF_RANGE:
         return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     # An exact score computes anew only what the sample had not seen; one before the race had seen nothing.
     n_unseen = n_nonzero
@@ -272,7 +275,7 @@ def _answer(
         leaders, known_rows, known_scores, n_known, scores,
     )  # fmt: skip
     if not take_best(rows, scores, n_kept, absolute, best_rows, best_scores):
-        status = NOT_FINITE
+        status = OUT_OF_RANGE
     # Of rows not read to their ends, the non-zeros of the query and what was seen before are counted in proportion.
     n_multiplies = min(n_multiplies + (n_entries * n_unseen + d - 1) // d, n_rows * n_nonzero)
     return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
@@ -336,6 +339,7 @@ def dash(
         fixed.few,
         fixed.max_heads,
         fixed.rounding,
+        fixed.least_squares,
         fixed.largest,
         fixed.smallest,
         finishing,

@@ -142,6 +142,7 @@ class ExpressLane:
             self.fact_table = np.stack([facts.means, scatter, np.sqrt(scatter), MIN_SCATTER_SEEN * scatter])
         if cache is not None:
             length = max(length, cache.n_coordinates)
+        self._least_squares = screen.least_squares(self._dtype, self.d, facts)
         self._max_heads = most_heads(costs(), self.d, self._has_columns)
         # Racing a few rows, which nothing has read before, takes longer than computing them.
         self.few = int(np.clip(_CHEAP_FINISH / self.cached_plan.row_cost, *_FEW))
@@ -173,6 +174,7 @@ class ExpressLane:
             "full_cost": plan.full_cost,
             "allowance": plan.allowance,
             "rounding": self.rounding,
+            "least_squares": self._least_squares,
             "k": self.k,
             "few": self.few,
             "max_heads": self._max_heads,
@@ -191,14 +193,14 @@ class ExpressLane:
         return cache.block, cache.prefix, cache.order, settings, tables
 
     def _look(self, query: NDArray[Any]) -> Look | None:
-        """Look at the query before anything is read of the atoms; None if it is 0 or not finite."""
+        """Look at the query before anything is read of the atoms; None if it is 0, not finite or tiny."""
         d, whole = self.d, self._whole
         if whole:
             moments = screen.query_moments(query, workspace.parts)
         else:
             moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 128))
         _, size, squares = moments
-        if not (squares < np.inf and size > 0.0):
+        if not self._least_squares <= squares < np.inf:
             return None
         uneven = d * squares / (size * size)
         n_nonzero, support = d, None
@@ -220,7 +222,7 @@ class ExpressLane:
         look = self._look(query)
         cache = self.cache
         if look is None:
-            return ["the query is 0 or not finite: nothing to race for"]
+            return ["the query is 0, or too small or too large for compiled races: round by round"]
         kept = "nothing is cached" if cache is None else f"{cache.n_coordinates} coordinates of each atom are cached"
         copies = "a copy by coordinate" if self._has_columns else "no copy by coordinate"
         part = "" if look.n_nonzero == self.d else f", {look.n_nonzero} of its {self.d} entries are not 0"

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from banditmips.race.compiled import NOT_FINITE, SEPARATED, UNDECIDED, worth_it
+from banditmips.race.compiled import OUT_OF_RANGE, SEPARATED, UNDECIDED, worth_it
 from banditmips.race.kernels import FASTMATH, mix, permuted_coordinates
 from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, pick_pilots, typical_need
 
@@ -322,7 +322,7 @@ def gathered_race(
     else:
         n_groups, population, total_weight = _profile(query, subset, beta, scratch, groups)
     if n_groups < 0:
-        return NOT_FINITE, 0, 0, 0, 0, 0.0
+        return OUT_OF_RANGE, 0, 0, 0, 0, 0.0
     if population == 0:
         return UNDECIDED, n_alive, 0, 0, 0, 0.0
     reached = sizes.size
@@ -400,7 +400,7 @@ def gathered_race(
             residual,
         )
         if n_alive < 0:
-            return NOT_FINITE, 0, size, r + 1, multiplies, whole_weight
+            return OUT_OF_RANGE, 0, size, r + 1, multiplies, whole_weight
         if n_alive <= k:
             return SEPARATED, n_alive, size, r + 1, multiplies, whole_weight
     return UNDECIDED, n_alive, size, reached, multiplies, whole_weight

@@ -23,6 +23,7 @@ SETTINGS = np.dtype(
         ("full_cost", np.float64),
         ("allowance", np.float64),
         ("rounding", np.float64),
+        ("least_squares", np.float64),
         ("k", np.int64),
         ("few", np.int64),
         ("max_heads", np.int64),

@@ -21,6 +21,17 @@ A sample that happens to show nothing of the rest would make the known part look
 the level of the query (its sum of squares over d) times the scatters of the two atoms."""
 
 
+LEAST_DIFFERENCE = (1e-14, 1e-140)
+"""Smaller differences, in single and in double precision, drop nobody: the squares that would say how sure they are
+underflow."""
+
+
+@njit(cache=True, nogil=True)
+def least_difference(values: NDArray[Any]) -> float:
+    """Return the least difference that counts in the precision of these values."""
+    return LEAST_DIFFERENCE[0] if values.itemsize == 4 else LEAST_DIFFERENCE[1]
+
+
 @njit(cache=True, nogil=True)
 def insert_leader(scores: NDArray[Any], leaders: NDArray[np.int64], count: int, k: int, score: float, t: int) -> int:
     """Insert position t into the k best so far (best first; of equals the earlier one stays ahead)."""
@@ -150,6 +161,7 @@ def eliminate(
     sample.
     """
     kind = values.dtype.type
+    floor = least_difference(values)
     n_near = leaders[k] = 0
     for t in range(n_rows):
         estimate = offsets[rows[t]] + np.float64(_dot(values[rows[t]], scaled_query, size))
@@ -184,7 +196,7 @@ def eliminate(
                 if level > 0.0:
                     most = max(most, least * (scatter[rows[leader]] + scatter[rows[t]]))
                 ahead = leading - estimates[t]
-                if ahead > 0.0 and ahead * ahead > z * z * most:
+                if ahead > floor and ahead * ahead > z * z * most:
                     continue
             ratio = kind((estimates[t] - offsets[rows[t]]) / total_unit)
             for way in range(2 if absolute else 1):
@@ -204,7 +216,7 @@ def eliminate(
                 if level > 0.0:
                     variance = max(variance, least * (scatter[rows[leader]] + scatter[rows[t]]))
                 n_near += place == k - 1 and way == 0 and 4.0 * difference * difference > z * z * variance
-                if difference <= 0.0 or difference * difference <= z * z * variance:
+                if difference <= floor or difference * difference <= z * z * variance:
                     beaten[t] = False
                     break
     leaders[k] = n_near
@@ -262,5 +274,5 @@ def typical_need(
             pair = spread_query[j] * (values[rows[leader], j] - values[rows[t], j])
             e = pair - gap / total_unit * spread_unit[j]
             variance += e * e
-        needs[t] = size * z * z * variance / (gap * gap) if gap > 0.0 else np.inf
+        needs[t] = size * z * z * variance / (gap * gap) if gap > 0.0 and gap * gap > 0.0 else np.inf
     return np.median(needs)

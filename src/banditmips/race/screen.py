@@ -26,9 +26,22 @@ if TYPE_CHECKING:
 
 _PROMISING = 4
 """The screen computes exact products of its leaders only if it looks as if it would drop one atom in so many."""
+_LEAST_SQUARE, _LEAST_SCALE = 1e-34, 1e-140
+"""Mean square of a query in single precision, and size of numbers in double precision, whose squares are not too small
+to be summed."""
 _STRETCH = 64
 PART = 1024
 """Entries of a query that are summed in its own precision."""
+
+
+def least_squares(dtype: np.dtype[Any], d: int, facts: AtomFacts | None) -> float:
+    """Return the least sum of squares of a query, in this precision, with which the screen can be trusted.
+
+    Below that its squares underflow; and all of them do where the squares of the atoms have.
+    """
+    if facts is not None and 0.0 < facts.scale < _LEAST_SCALE:
+        return np.inf
+    return d * (_LEAST_SQUARE if dtype.itemsize == 4 else _LEAST_SCALE**2)
 
 
 def rounding_of(dtype: np.dtype[Any]) -> float:
@@ -291,11 +304,11 @@ def settle(
 def known_intervals(
     facts: AtomFacts, query: NDArray[np.float64], absolute: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what `know` fills in; the intervals are endless where the query's squares overflow."""
+    """Return what `know` fills in; the intervals are endless where squares overflow or underflow."""
     n = facts.means.size
     centre, upper = np.zeros(n), np.full(n, np.inf)
     moments = query_moments(query, make_parts(query.size))
-    if moments[2] < np.inf:
+    if least_squares(query.dtype, query.size, facts) <= moments[2] < np.inf:
         spreads, rounding = np.sqrt(facts.scatter), rounding_of(query.dtype)
         know(facts.means, spreads, query.size, moments, rounding, absolute, centre, upper)
     return centre, upper

@@ -113,7 +113,7 @@ class Sprint:
 
     def conclude(self, outcome: Outcome, whole: bool) -> SearchResult | Unfinished | None:
         """Go on from where `dash` ended without an answer. `whole` says whether the query was read whole."""
-        if outcome.status == compiled.NOT_FINITE or (outcome.n_rounds == 0 and not self._options.rescore):
+        if outcome.status == compiled.OUT_OF_RANGE or (outcome.n_rounds == 0 and not self._options.rescore):
             return None
         if self._options.rescore:
             return self._finish(outcome, whole and self._lane.facts is not None, None)
@@ -131,7 +131,7 @@ class Sprint:
             return self._finish(outcome, screened, None)
         status, n_left, size, n_rounds, n_multiplies, total_unit = self._race(look, n_alive)
         outcome = Outcome(status, n_left, n_alive, n_known, size, n_rounds, n_multiplies, look.n_nonzero)
-        if status == compiled.NOT_FINITE or (n_rounds == 0 and not self._options.rescore):
+        if status == compiled.OUT_OF_RANGE or (n_rounds == 0 and not self._options.rescore):
             return None
         if self._options.rescore:
             return self._finish(outcome, screened, look.support)
