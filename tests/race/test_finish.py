@@ -43,7 +43,12 @@ def tails_of(query):
     return finish.query_tails(parts)
 
 
-KINDS = [heavy, level, far_from_zero, one_spike, constant, opposite]
+def huge(rng):
+    """Squares of the row overflow in single precision."""
+    return 1e25 * rng.normal(size=D), rng.normal(size=D)
+
+
+KINDS = [heavy, level, far_from_zero, one_spike, constant, opposite, huge]
 
 
 @pytest.mark.parametrize("absolute", [False, True])
@@ -64,7 +69,9 @@ def test_a_row_is_given_up_only_if_it_is_below_the_bar(make, dtype, n_heads, abs
         # Far above, near above, the score itself, below.
         for distance in (1.0, 0.1, 1e-3, 1e-9, 0.0, -1e-9, -0.1):
             bar = size + distance * spread
-            score, n_read = finish.score_unless_lost(row, query, tails, rounding, mean, scatter, heads, absolute, bar)
+            score, n_read = finish.score_unless_lost(
+                row, query, query, tails, rounding, mean, scatter, heads, absolute, bar
+            )
             if n_read < D:
                 assert np.isnan(score)
                 assert distance > 0.0
@@ -79,7 +86,9 @@ def test_a_hopeless_row_is_given_up_early():
     scatter = float(((row - row.mean()) ** 2).sum())
     bar = 0.5 * np.linalg.norm(row) * np.linalg.norm(query)
     none = np.empty(0, dtype=np.int64)
-    _, n_read = finish.score_unless_lost(row, query, tails_of(query), 1e-14, row.mean(), scatter, none, False, bar)
+    _, n_read = finish.score_unless_lost(
+        row, query, query, tails_of(query), 1e-14, row.mean(), scatter, none, False, bar
+    )
     assert 0.4 * row.size < n_read < 0.6 * row.size
 
 

@@ -271,8 +271,8 @@ def _answer(
         return HOPELESS, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     ends = upper if screened else upper[:0]
     n_kept, n_entries = finish(
-        atoms, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], parts, rounding, estimates, ranking,
-        leaders, known_rows, known_scores, n_known, scores,
+        atoms, query, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], parts, rounding, estimates,
+        ranking, leaders, known_rows, known_scores, n_known, scores,
     )  # fmt: skip
     if not take_best(rows, scores, n_kept, absolute, best_rows, best_scores):
         status = OUT_OF_RANGE

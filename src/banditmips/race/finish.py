@@ -3,10 +3,10 @@
 A row is read no further than it can win. With the mean m of an atom, its scatter, and c the mean of the query, what the
 entries still to be read add to its score is
 
-    c * (sum of their v)  +  m * (sum of their q)  -  c*m * (their number)  +  sum of (q - c)*(v - m),
+    m * (sum of their q)  +  c * (sum of their v - m)  +  sum of (q - c)*(v - m),
 
-where the sums of v and of (v - m)^2 over the rest are what `fit` knows of the whole row less what has been read of it.
-By Cauchy and Schwarz the last sum is at most the root of the rest's sums of squares.
+where the sums of v - m and of its squares over the rest are what `fit` knows of the whole row less what has been read
+of it. By Cauchy and Schwarz the last sum is at most the root of the rest's sums of squares.
 """
 
 from __future__ import annotations
@@ -153,14 +153,15 @@ def query_tails(parts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
-def _read_piece(row: NDArray[Any], query: NDArray[Any], mean: float) -> tuple[float, float, float]:
-    """Sums of the products, of the row, and of its squares about the mean."""
-    product, total, scatter = 0.0, 0.0, 0.0
+def _read_part(row: NDArray[Any], query: NDArray[Any], mean: Any) -> tuple[Any, Any, Any]:
+    """Sums of the products with the row about the mean, of that, and of its squares, in the row's own precision."""
+    kind = row.dtype.type
+    product, total, scatter = kind(0), kind(0), kind(0)
     for j in range(query.size):
-        v = np.float64(row[j])
-        product += v * np.float64(query[j])
+        v = row[j] - mean
+        product += v * query[j]
         total += v
-        scatter += (v - mean) * (v - mean)
+        scatter += v * v
     return product, total, scatter
 
 
@@ -168,6 +169,7 @@ def _read_piece(row: NDArray[Any], query: NDArray[Any], mean: float) -> tuple[fl
 def score_unless_lost(
     row: NDArray[Any],
     query: NDArray[Any],
+    given: NDArray[Any],
     tails: NDArray[np.float64],
     rounding: float,
     mean: float,
@@ -178,45 +180,54 @@ def score_unless_lost(
 ) -> tuple[float, int]:
     """Return the exact score of a row and d; or a NaN and how many entries it took to see that it is below the bar.
 
-    What the heads (coordinates at which the row has been read before) add is known before they are reached. `rounding`
-    is the relative error that the `tails` may have.
+    What the heads (coordinates at which the row has been read before) add is known before they are reached. The row is
+    read in its own precision, with the `query` in the same and sums of a relative error `rounding` (those in `tails`
+    too); once it has not lost, the exact score is summed with the query as it was `given`.
     """
+    kind = row.dtype.type
     d = query.size
-    centre = tails[0, 0] / d
-    all_squares = tails[1, 0]
+    query_total, all_squares = tails[0, 0], tails[1, 0]
+    centre = query_total / d
+    near_mean = kind(mean)
+    middle_of_row = np.float64(near_mean)
+    shift = d * (mean - middle_of_row)
+    scatter += shift * (mean - middle_of_row)
     # With an error e of the sum of |q|, that of the squares about the centre is at most three times e of all squares.
     tails_error = (4.0 * rounding + _ROUNDING) * all_squares
-    slack = (2.0 * rounding + _ROUNDING) * np.sqrt(all_squares * (scatter + d * mean * mean))
-    score, total, seen = 0.0, 0.0, 0.0
-    for first in range(0, d, _PIECE):
-        last = min(first + _PIECE, d)
-        product, part, part_scatter = _read_piece(row[first:last], query[first:last], mean)
-        score += product
-        total += part
-        seen += part_scatter
-        if last == d:
-            break
+    scatter_error = (2.0 * rounding + _ROUNDING) * scatter
+    slack = (4.0 * rounding + _ROUNDING) * np.sqrt(all_squares * (scatter + d * mean * mean))
+    product, total, seen = 0.0, 0.0, 0.0
+    # The last piece would say no more than the exact score does.
+    for last in range(_PIECE, d, _PIECE):
+        for first in range(last - _PIECE, last, PART):
+            part = _read_part(row[first : first + PART], query[first : first + PART], near_mean)
+            product += part[0]
+            total += part[1]
+            seen += part[2]
         rest_total, squares = tails[0, last // _PIECE], tails[1, last // _PIECE]
         squares += centre * ((d - last) * centre - 2.0 * rest_total)
         rest = scatter - seen
-        middle = score + centre * (d * mean - total) + mean * rest_total - (d - last) * centre * mean
+        middle = middle_of_row * query_total + product + centre * (shift - total)
         for head in heads:
             if head >= last:
-                q, v = np.float64(query[head]) - centre, np.float64(row[head]) - mean
+                q, v = np.float64(query[head]) - centre, np.float64(row[head]) - middle_of_row
                 middle += q * v
                 squares -= q * q
                 rest -= v * v
         squares = max(squares, 0.0) + tails_error
-        rest = max(rest, 0.0) + _ROUNDING * scatter
-        if (abs(middle) if absolute else middle) + np.sqrt(squares * rest) + slack < bar:
+        rest = max(rest, 0.0) + scatter_error
+        most = (abs(middle) if absolute else middle) + np.sqrt(squares * rest) + slack
+        # Where squares overflow in the row's precision, nothing is said.
+        if most < bar and np.isfinite(product + seen):
             return np.nan, last
-    return score, d
+    return exact_product(row, given), d
 
 
 @njit(cache=True, nogil=True)
 def finish_rows(
     atoms: NDArray[Any],
     query: NDArray[Any],
+    given: NDArray[Any],
     rows: NDArray[np.int64],
     absolute: bool,
     upper: NDArray[np.float64],
@@ -246,13 +257,13 @@ def finish_rows(
                 continue
             if upper.size and bar > -np.inf:
                 score, n_read = score_unless_lost(
-                    atoms[row], query, tails, rounding, facts[0, row], facts[1, row], heads, absolute, bar
+                    atoms[row], query, given, tails, rounding, facts[0, row], facts[1, row], heads, absolute, bar
                 )
                 n_entries += n_read
                 if n_read < query.size:
                     continue
             else:
-                score = exact_product(atoms[row], query)
+                score = exact_product(atoms[row], given)
                 n_entries += query.size
         rows[kept] = row
         scores[kept] = score
@@ -264,6 +275,7 @@ def finish_rows(
 def finish(
     atoms: NDArray[Any],
     query: NDArray[Any],
+    given: NDArray[Any],
     rows: NDArray[np.int64],
     n_rows: int,
     k: int,
@@ -294,11 +306,11 @@ def finish(
         read for scores, those in `known_rows` included.
     """
     bar, n_known = finish_bar(
-        atoms, query, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
+        atoms, given, rows, n_rows, k, absolute, upper, estimates, ranking, places, known_rows, known_scores, n_known
     )
     tails = query_tails(parts) if bar > -np.inf else parts
     kept, n_entries = finish_rows(
-        atoms, query, rows[:n_rows], absolute, upper, facts, heads, tails, rounding, bar, known_rows, known_scores,
-        n_known, scores,
+        atoms, query, given, rows[:n_rows], absolute, upper, facts, heads, tails, rounding, bar, known_rows,
+        known_scores, n_known, scores,
     )  # fmt: skip
     return kept, n_known * query.size + n_entries

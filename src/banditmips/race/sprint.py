@@ -250,7 +250,7 @@ class Sprint:
         Where that is much work, the rows are divided among the threads at hand.
         """
         lane, space = self._lane, self._space
-        array, given = self._atoms.array, self._given
+        array, query, given = self._atoms.array, self._query, self._given
         # The workspace is another one in every thread; these are the arrays of this one.
         rows, scores = space.rows, space.scores
         least = int(_LEAST_WORK / self._plan.row_cost) + 1
@@ -265,22 +265,22 @@ class Sprint:
         upper = space.upper if screened else _UNKNOWN
         absolute, n_known = self._options.absolute, outcome.n_known
         known = (space.known_rows, space.known_scores)
-        survivors = (array, given, rows, n_rows, lane.k, absolute, upper)
+        survivors = (rows, n_rows, lane.k, absolute, upper)
         facts, heads, parts = lane.fact_table, space.heads[: outcome.n_heads], space.parts
         rooms = (space.estimates, space.ranking, space.leaders)
         if len(pieces_of(n_rows, least)) == 1:
             found: tuple[int, int] = finish.finish(
-                *survivors, facts, heads, parts, lane.rounding, *rooms, *known, n_known, scores
+                array, query, given, *survivors, facts, heads, parts, lane.rounding, *rooms, *known, n_known, scores
             )
             return found
-        bar, n_known = finish.finish_bar(*survivors, *rooms, *known, n_known)
+        bar, n_known = finish.finish_bar(array, given, *survivors, *rooms, *known, n_known)
         tails = finish.query_tails(parts)
 
         def sum_rows(start: int, stop: int) -> tuple[slice, int]:
             part = slice(start, stop)
             kept, n_read = finish.finish_rows(
-                array, given, rows[part], absolute, upper, facts, heads, tails, lane.rounding, bar, *known, n_known,
-                scores[part],
+                array, query, given, rows[part], absolute, upper, facts, heads, tails, lane.rounding, bar, *known,
+                n_known, scores[part],
             )  # fmt: skip
             return slice(start, start + kept), n_read
 
