@@ -140,7 +140,8 @@ class SearchResult:
     ) -> SearchResult:
         """Make the result of a query to atoms in memory, in a fraction of the time that a frozen dataclass takes.
 
-        `radius` is None where the scores are exact; what follows from that is filled in when it is asked for.
+        `radius` is None where the scores are exact. The fields that follow from it are filled in when they are asked
+        for.
         """
         result = cls.__new__(cls)
         result.__dict__.update(
@@ -152,10 +153,8 @@ class SearchResult:
             stop_reason=stop_reason,
             delta_spent=delta_spent,
             checked=checked,
+            _radius=radius,
         )
-        if radius is not None:
-            exact = np.zeros(scores.size, dtype=np.bool_)
-            result.__dict__.update(lower=scores - radius, upper=scores + radius, exact=exact)
         return result
 
     @classmethod
@@ -236,24 +235,25 @@ class SearchResult:
         return plot_race(self.trace[query] if isinstance(self.trace, tuple) else self.trace)
 
 
-class _OfExactScores:
-    """A field of a result, made from its exact scores when it is first asked for."""
+class _OfRadius:
+    """A field of a result, made from its scores and their radius (None: exact) when it is first asked for."""
 
-    def __init__(self, name: str, make: Callable[[NDArray[np.float64]], NDArray[Any]]) -> None:
+    def __init__(self, name: str, make: Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]) -> None:
         self._name = name
         self._make = make
 
     def __get__(self, result: SearchResult | None, owner: type[SearchResult]) -> NDArray[Any]:
         if result is None:
             raise AttributeError(f"{self._name} is a field of a result, not of {owner.__name__}")
-        made = result.__dict__[self._name] = self._make(result.scores)
+        made = result.__dict__[self._name] = self._make(result.scores, result.__dict__["_radius"])
         return made
 
 
-def _all_exact(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.ones(scores.shape, dtype=np.bool_)
-
-
+_FROM_RADIUS: dict[str, Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]] = {
+    "lower": lambda scores, radius: scores.copy() if radius is None else scores - radius,
+    "upper": lambda scores, radius: scores.copy() if radius is None else scores + radius,
+    "exact": lambda scores, radius: np.full(scores.shape, radius is None),
+}
 # A field that a result has comes before these. They are set here because the dataclass would take them for defaults.
-for _name, _make in (("lower", np.copy), ("upper", np.copy), ("exact", _all_exact)):
-    setattr(SearchResult, _name, _OfExactScores(_name, _make))
+for _name, _make in _FROM_RADIUS.items():
+    setattr(SearchResult, _name, _OfRadius(_name, _make))

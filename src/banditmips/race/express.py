@@ -28,7 +28,7 @@ from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, da
 from banditmips.race.packing import SETTINGS, pack_tables, table_parts
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
 from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent
-from banditmips.race.workspace import workspace
+from banditmips.race.workspace import Workspace, workspace_for
 
 if TYPE_CHECKING:
     from banditmips._query import AtomSet
@@ -110,7 +110,7 @@ class ExpressLane:
         self.k = k
         self._dtype = array.dtype
         self._query_shape = (self.d,)
-        self._rescore = options.rescore
+        self._delta, self._rescore = options.delta, options.rescore
         self._in_one_thread = options.n_jobs == 1 and not options.progress
         self.rounding = screen.rounding_of(array.dtype)
         self.facts, self.cache = atom_set.facts, atom_set.cache
@@ -192,11 +192,11 @@ class ExpressLane:
             settings[name] = value
         return cache.block, cache.prefix, cache.order, settings, tables
 
-    def _look(self, query: NDArray[Any]) -> Look | None:
+    def _look(self, query: NDArray[Any], space: Workspace) -> Look | None:
         """Look at the query before anything is read of the atoms; None if it is 0, not finite or tiny."""
         d, whole = self.d, self._whole
         if whole:
-            moments = screen.query_moments(query, workspace.parts)
+            moments = screen.query_moments(query, space.parts)
         else:
             moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 128))
         _, size, squares = moments
@@ -217,9 +217,9 @@ class ExpressLane:
     def explain(self, query: NDArray[Any]) -> list[str]:
         """Say in words how a query would be answered, and why."""
         self._prepare()
-        workspace.fit(self._workspace_shape)
+        space = workspace_for(self._workspace_shape)
         query = query.astype(self._dtype)
-        look = self._look(query)
+        look = self._look(query, space)
         cache = self.cache
         if look is None:
             return ["the query is 0, or too small or too large for compiled races: round by round"]
@@ -229,25 +229,25 @@ class ExpressLane:
         plan = self.plan(look)
         n_heads = 0
         if plan is self.cached_plan and look.whole and look.uneven > heads.HAS_NO_HEADS:
-            n_heads = heads.find_heads(query, look.moments, self._max_heads, workspace.heads)
+            n_heads = heads.find_heads(query, look.moments, self._max_heads, space.heads)
         lines = [
             f"atoms: {self.n} x {self.d}, {self._dtype}; {kept}; {copies}",
             f"query: unevenness {look.uneven:.2f} (1 is even, normal entries have 1.57)"
             f"{part}; {n_heads} coordinates stand out",
         ]
         if self.facts is not None and look.whole and plan.way != "blas":
-            n_left = self._settled(look)
+            n_left = self._settled(look, space)
             lines.append(f"screen: means and norms alone leave {n_left} of {self.n} atoms")
         return [*lines, f"way: {plan.way} ({_WAYS[plan.way]})", f"because {plan.reason}"]
 
-    def _settled(self, look: Look) -> int:
+    def _settled(self, look: Look, space: Workspace) -> int:
         """How many atoms are left by what is known without a multiply."""
-        rows, centre, upper = workspace.rows, workspace.centre, workspace.upper
-        rows[: self.n] = workspace.everything
+        rows, centre, upper = space.rows, space.centre, space.upper
+        rows[: self.n] = space.everything
         means, _, spreads, _ = self.fact_table
         screen.know(means, spreads, self.d, look.moments, self.rounding, self.options.absolute, centre, upper)
         k = min(self.k, self.n)
-        settled: int = screen.settle(rows, self.n, k, centre, upper, workspace.pair, workspace.leaders)
+        settled: int = screen.settle(rows, self.n, k, centre, upper, space.pair, space.leaders)
         return settled
 
     def answer_plain(
@@ -299,37 +299,36 @@ class ExpressLane:
             return self.all_products(array, query, given, counts, checked) if n_nonzero else None
         if not self._prepared:
             self._prepare()
-        if workspace.shape is not self._workspace_shape:
-            workspace.fit(self._workspace_shape)
+        space = workspace_for(self._workspace_shape)
         if candidates is not None:
-            workspace.rows[:n_rows] = candidates
+            space.rows[:n_rows] = candidates
         columns = by_column if self._by_row else array.T
         if not self._uses_cache:
-            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, checked)
+            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, space, checked)
         alone = n_threads() == 1
         readable = (array, array if columns is None else columns, columns is not None)
-        arguments: tuple[Any, ...] = (*readable, query, given, *self._dash_tables, workspace.space, alone, n_rows)
+        arguments: tuple[Any, ...] = (*readable, query, given, *self._dash_tables, space.space, alone, n_rows)
         outcome = dash(*arguments)
         status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _ = outcome
         if status == SEPARATED or (status == UNDECIDED and self._rescore):
             if alone or not self._rescore:
                 return SearchResult.of_one_query(
-                    workspace.best_rows.copy(),
-                    workspace.best_scores.copy(),
-                    None if self._rescore else workspace.best_radius,
+                    space.best_rows.copy(),
+                    space.best_scores.copy(),
+                    None if self._rescore else space.best_radius.copy(),
                     n_multiplies,
                     n_rounds,
                     n_alive,
                     _SEPARATED if status == SEPARATED else _FINISHED_EXACTLY,
                     # Intervals are part of the answer, and they may fail too.
-                    delta_spent(self.options.delta, n_rounds, n_alive < n_raced or not self._rescore),
+                    delta_spent(self._delta, n_rounds, n_alive < n_raced or not self._rescore),
                     checked,
                 )
         elif status == HOPELESS:
             return self.all_products(array, query, given, (n_multiplies, n_rounds, n_alive), checked)
         elif status == SPARSE:
-            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, checked)
-        sprint = Sprint(self, Readable(array, columns), query, given, self.cached_plan, n_rows, workspace, checked)
+            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, space, checked)
+        sprint = Sprint(self, Readable(array, columns), query, given, self.cached_plan, n_rows, space, checked)
         return sprint.conclude(Outcome(*outcome), self._whole)
 
     def _gather(
@@ -339,10 +338,11 @@ class ExpressLane:
         given: NDArray[Any],
         everyone: bool,
         n_rows: int,
+        space: Workspace,
         checked: bool,
     ) -> SearchResult | Unfinished | None:
         """Answer from the atoms themselves."""
-        look = self._look(query)
+        look = self._look(query, space)
         if look is None:
             return None
         plan = self.gathered_plan
@@ -351,8 +351,8 @@ class ExpressLane:
         if self.options.sampling == "uniform":
             return None  # the general way passes over zeros of the query
         if everyone:
-            workspace.rows[:n_rows] = workspace.everything
-        return Sprint(self, atoms, query, given, plan, n_rows, workspace, checked).gather(look)
+            space.rows[:n_rows] = space.everything
+        return Sprint(self, atoms, query, given, plan, n_rows, space, checked).gather(look)
 
     def all_products(
         self,

@@ -251,7 +251,6 @@ class Sprint:
         """
         lane, space = self._lane, self._space
         array, query, given = self._atoms.array, self._query, self._given
-        # The workspace is another one in every thread; these are the arrays of this one.
         rows, scores = space.rows, space.scores
         least = int(_LEAST_WORK / self._plan.row_cost) + 1
         if support is not None:

@@ -9,31 +9,21 @@ import numpy as np
 
 from banditmips.race.packing import make_space, space_parts
 
-__all__ = ["Workspace", "workspace"]
+__all__ = ["Workspace", "workspace_for"]
+
+Shape = tuple[int, int, int, int, np.dtype[Any], int]
+"""Atoms, their coordinates, most of these in a race, and atoms wanted; the atoms' precision; most coordinates of a race
+that gathers them from the atoms."""
 
 
-class Workspace(threading.local):
+class Workspace:
     """The arrays of the compiled races.
 
     `space` is what `dash` takes, and most of the others are parts of it.
     """
 
-    def __init__(self) -> None:
-        self.shape: tuple[Any, ...] = ()
-
-    def fit(self, shape: tuple[int, int, int, int, np.dtype[Any], int]) -> None:
-        """Make the arrays, unless they are there from the last search.
-
-        Parameters
-        ----------
-        shape
-            Atoms, their coordinates, most of these in a race, and atoms wanted; the atoms' precision; most coordinates
-            of a race that gathers them from the atoms.
-        """
-        is_there = shape == self.shape
+    def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        if is_there:
-            return
         n, d, length, k, dtype, gathered = shape
         self.space = make_space(n, d, length, k)
         (
@@ -49,4 +39,16 @@ class Workspace(threading.local):
         self.scratch, self.groups = np.empty((2, 1 << 13)), np.empty((2, 1 << 13))
 
 
-workspace = Workspace()
+class _OfThread(threading.local):
+    workspace: Workspace | None = None
+
+
+_of_thread = _OfThread()
+
+
+def workspace_for(shape: Shape) -> Workspace:
+    """Return this thread's workspace: that of its last search, if it has the same shape."""
+    workspace = _of_thread.workspace
+    if workspace is None or (workspace.shape is not shape and workspace.shape != shape):
+        workspace = _of_thread.workspace = Workspace(shape)
+    return workspace
