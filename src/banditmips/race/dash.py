@@ -290,7 +290,6 @@ def dash(
     given: NDArray[Any],
     block: NDArray[Any],
     prefix: NDArray[Any],
-    order: NDArray[np.int64],
     settings: NDArray[Any],
     tables: NDArray[np.float64],
     space: NDArray[np.float64],
@@ -309,7 +308,9 @@ def dash(
         heads.
     """
     n, fixed = atoms.shape[0], settings[0]
-    facts, z, score_z, sampling_costs, sizes, scatters = table_parts(tables, n, fixed.n_known, fixed.n_rounds)
+    facts, z, score_z, sampling_costs, sizes, order, scatters = table_parts(
+        tables, n, fixed.n_known, fixed.n_rounds, prefix.shape[1]
+    )
     (
         rooms, parts, known_scores, best_scores, best_radius, rows, places, heads, leaders, known_rows, best_rows,
         marks, sums, vectors,
@@ -359,3 +360,19 @@ def dash(
         best_scores,
         best_radius,
     )
+
+
+@njit(cache=True, nogil=True)
+def dash_plain(
+    atoms: NDArray[Any],
+    query: NDArray[Any],
+    block: NDArray[Any],
+    prefix: NDArray[Any],
+    settings: NDArray[Any],
+    tables: NDArray[np.float64],
+    space: NDArray[np.float64],
+    finishing: bool,
+    n_rows: int,
+) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """Do what `dash` does for atoms by row alone and a query in their precision, with less to unpack."""
+    return dash(atoms, atoms, False, query, query, block, prefix, settings, tables, space, finishing, n_rows)

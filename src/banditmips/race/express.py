@@ -24,7 +24,7 @@ from banditmips.race import compiled, finish, heads, kernels, screen
 from banditmips.race.bounds import MIN_SCATTER_SEEN, round_share
 from banditmips.race.compiled import SEPARATED, UNDECIDED
 from banditmips.race.costs import costs
-from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, dash
+from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, dash, dash_plain
 from banditmips.race.packing import SETTINGS, pack_tables, table_parts
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
 from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent
@@ -167,8 +167,8 @@ class ExpressLane:
         means = np.zeros(self.n) if self.facts is None else self.facts.means
         scatters = cache.scatters(sizes, means, self.d)
         n_known = self.fact_table.shape[1]
-        tables = pack_tables(self.fact_table, z, score_z, plan.sampling_costs, np.array(sizes), scatters)
-        self.fact_table = table_parts.py_func(tables, self.n, n_known, len(sizes))[0]
+        tables = pack_tables(self.fact_table, z, score_z, plan.sampling_costs, np.array(sizes), cache.order, scatters)
+        self.fact_table = table_parts.py_func(tables, self.n, n_known, len(sizes), cache.order.size)[0]
         fixed = {
             "row_cost": plan.row_cost,
             "full_cost": plan.full_cost,
@@ -190,7 +190,7 @@ class ExpressLane:
         settings = np.zeros(1, dtype=SETTINGS)
         for name, value in fixed.items():
             settings[name] = value
-        return cache.block, cache.prefix, cache.order, settings, tables
+        return cache.block, cache.prefix, settings, tables
 
     def _look(self, query: NDArray[Any], space: Workspace) -> Look | None:
         """Look at the query before anything is read of the atoms; None if it is 0, not finite or tiny."""
@@ -306,9 +306,11 @@ class ExpressLane:
         if not self._uses_cache:
             return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, space, checked)
         alone = n_threads() == 1
-        readable = (array, array if columns is None else columns, columns is not None)
-        arguments: tuple[Any, ...] = (*readable, query, given, *self._dash_tables, space.space, alone, n_rows)
-        outcome = dash(*arguments)
+        packed: tuple[Any, ...] = (*self._dash_tables, space.space, alone, n_rows)
+        if columns is None and given is query:
+            outcome = dash_plain(array, query, *packed)
+        else:
+            outcome = dash(array, array if columns is None else columns, columns is not None, query, given, *packed)
         status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _ = outcome
         if status == SEPARATED or (status == UNDECIDED and self._rescore):
             if alone or not self._rescore:

@@ -49,19 +49,21 @@ _N_ROOMS, _N_MARKS, _N_SUMS, _N_VECTORS = 9, 3, 4, 6
 
 
 @njit(cache=True, nogil=True)
-def table_parts(tables: NDArray[np.float64], n: int, n_known: int, n_rounds: int) -> Any:
-    """Return facts, z, score_z, sampling costs, sizes and scatters, as `dash` and `cached_race` take them."""
+def table_parts(tables: NDArray[np.float64], n: int, n_known: int, n_rounds: int, n_cached: int) -> Any:
+    """Return facts, z, score_z, sampling costs, sizes, order and scatters, as `dash` and `cached_race` take them."""
     z = 4 * n_known
     score_z = z + n_rounds + 1
     costs = score_z + n_rounds
     sizes = costs + _N_COSTS
-    scatters = sizes + n_rounds
+    order = sizes + n_rounds
+    scatters = order + n_cached
     return (
         tables[:z].reshape(4, n_known),
         tables[z:score_z],
         tables[score_z:costs],
         tables[costs:sizes],
-        tables[sizes:scatters].view(np.int64),
+        tables[sizes:order].view(np.int64),
+        tables[order:scatters].view(np.int64),
         tables[scatters:].view(np.float32)[: n_rounds * n].reshape(n_rounds, n),
     )
 
@@ -72,14 +74,14 @@ def pack_tables(
     score_z: NDArray[np.float64],
     sampling_costs: NDArray[np.float64],
     sizes: NDArray[np.int64],
+    order: NDArray[np.int64],
     scatters: NDArray[np.float32],
 ) -> NDArray[np.float64]:
     """Copy the tables of a lane into one array."""
     n_known, (n_rounds, n) = facts.shape[1], scatters.shape
-    length = 4 * n_known + 3 * n_rounds + 1 + _N_COSTS + (n_rounds * n + 1) // 2
-    tables = np.zeros(length)
-    parts = table_parts.py_func(tables, n, n_known, n_rounds)
-    for part, given in zip(parts, (facts, z, score_z, sampling_costs, sizes, scatters), strict=True):
+    tables = np.zeros(4 * n_known + 3 * n_rounds + 1 + _N_COSTS + order.size + (n_rounds * n + 1) // 2)
+    parts = table_parts.py_func(tables, n, n_known, n_rounds, order.size)
+    for part, given in zip(parts, (facts, z, score_z, sampling_costs, sizes, order, scatters), strict=True):
         part[...] = given
     return tables
 
