@@ -27,8 +27,9 @@ from banditmips.race.packing import space_parts, table_parts
 from banditmips.race.rounds import describe_uniform
 from banditmips.race.screen import beginning, count_nonzero, know, look_and_lead, query_moments, screen, settle
 
-SPARSE, HOPELESS = 3, 4
-"""Further ways to end: the query has few non-zeros, and nothing was done; BLAS should compute all products."""
+SPARSE, HOPELESS, TO_BE_FINISHED = 3, 4, 5
+"""Further ways to end: the query has few non-zeros, and nothing was done; BLAS should compute all products; undecided,
+and so many survivors that threads should share them."""
 HAS_NO_ZEROS = 1.7
 """Up to this unevenness, a query is not searched for zeros (a normal query is at 1.57)."""
 SPARSE_PART = 1 / 32
@@ -97,7 +98,7 @@ def _answer(
     least_squares: float,
     largest: int,
     smallest: int,
-    finishing: bool,
+    most_finished: int,
     n_rows: int,
     rows: NDArray[np.int64],
     rooms: NDArray[np.float64],
@@ -138,8 +139,8 @@ def _answer(
         With a smaller sum of squares of the query, precision would be lost.
     largest, smallest
         The atoms with the largest and the smallest mean, where one atom is wanted; -1 otherwise.
-    finishing
-        Whether exact scores, if they are wanted, are computed here.
+    most_finished
+        Exact scores, if they are wanted, are computed here for so many survivors at most.
     n_rows, rows
         The candidates, ascending; not filled in where all atoms are.
     rooms, marks, heads, leaders, known_rows, known_scores, parts, places, sums, vectors
@@ -260,7 +261,7 @@ def _answer(
         fill_radius(
             prefix, best_rows, size, vectors[2], vectors[3], best_scores, offsets, np.float64(d), quantile, best_radius
         )  # fmt: skip
-    if not finishing or not rescore or status == OUT_OF_RANGE:
+    if not rescore or status == OUT_OF_RANGE:
         return status, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     # An exact score computes anew only what the sample had not seen; one before the race had seen nothing.
     n_unseen = n_nonzero
@@ -269,6 +270,8 @@ def _answer(
     if status == UNDECIDED and n_rows == n and row_cost * n_alive >= MOST_OF_THEM * full_cost:
         n_multiplies = min(n_multiplies + n_alive * n_unseen, n * n_nonzero)
         return HOPELESS, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
+    if status == UNDECIDED and n_alive > most_finished:
+        return TO_BE_FINISHED, n_alive, n_raced, n_known, size, n_rounds, n_multiplies, n_nonzero, n_heads
     ends = upper if screened else upper[:0]
     n_kept, n_entries = finish(
         atoms, query, given, rows, n_alive, k, absolute, ends, facts, heads[:n_heads], parts, rounding, estimates,
@@ -293,7 +296,7 @@ def dash(
     settings: NDArray[Any],
     tables: NDArray[np.float64],
     space: NDArray[np.float64],
-    finishing: bool,
+    most_finished: int,
     n_rows: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Unpack what `packing` has packed, and let `_answer` answer the query.
@@ -343,7 +346,7 @@ def dash(
         fixed.least_squares,
         fixed.largest,
         fixed.smallest,
-        finishing,
+        most_finished,
         n_rows,
         rows,
         rooms,
@@ -371,8 +374,8 @@ def dash_plain(
     settings: NDArray[Any],
     tables: NDArray[np.float64],
     space: NDArray[np.float64],
-    finishing: bool,
+    most_finished: int,
     n_rows: int,
 ) -> tuple[int, int, int, int, int, int, int, int, int]:
     """Do what `dash` does for atoms by row alone and a query in their precision, with less to unpack."""
-    return dash(atoms, atoms, False, query, query, block, prefix, settings, tables, space, finishing, n_rows)
+    return dash(atoms, atoms, False, query, query, block, prefix, settings, tables, space, most_finished, n_rows)

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from banditmips._result import SearchResult, StopReason
-from banditmips._threads import n_threads
+from banditmips._threads import count_threads, helped_by, n_threads
 from banditmips._validate import Options
 from banditmips.race import compiled, finish, heads, kernels, screen
 from banditmips.race.bounds import MIN_SCATTER_SEEN, round_share
 from banditmips.race.compiled import SEPARATED, UNDECIDED
 from banditmips.race.costs import costs
-from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, dash, dash_plain
+from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, TO_BE_FINISHED, dash, dash_plain
 from banditmips.race.packing import SETTINGS, pack_tables, table_parts
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
-from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent
+from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent, rows_for_a_thread
 from banditmips.race.workspace import Workspace, workspace_for
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class ExpressLane:
         self._dtype = array.dtype
         self._query_shape = (self.d,)
         self._delta, self._rescore = options.delta, options.rescore
-        self._in_one_thread = options.n_jobs == 1 and not options.progress
+        self._n_threads, self._progress = count_threads(options.n_jobs), options.progress
         self.rounding = screen.rounding_of(array.dtype)
         self.facts, self.cache = atom_set.facts, atom_set.cache
         self.cached_plan = self._make_plan("cache")
@@ -151,6 +151,7 @@ class ExpressLane:
         if facts is not None and options.rescore and self.k == 1 and self._by_row:
             largest, smallest = int(np.argmax(facts.means)), int(np.argmin(facts.means))
         self._whole = self.d <= WHOLE_QUERY or options.rescore
+        self._most_finished = 2 * rows_for_a_thread(self.cached_plan) - 1
         self._workspace_shape = (self.n, self.d, length, self.k, self._dtype, int(self.gathered_sizes[-1]))
         if cache is not None:
             self._dash_tables = self._pack(cache, n_pairs, length, (largest, smallest))
@@ -253,16 +254,19 @@ class ExpressLane:
     def answer_plain(
         self, array: NDArray[Any], by_column: NDArray[Any] | None, queries: Any, checked: bool
     ) -> SearchResult | None:
-        """Answer a single query that needs no conversion, in one thread; or leave it to more careful hands (None)."""
-        if not (
-            self._in_one_thread
-            and type(queries) is np.ndarray
+        """Answer a single query that needs no conversion; or leave it to more careful hands (None)."""
+        if self._progress or not (
+            type(queries) is np.ndarray
             and queries.shape == self._query_shape
             and queries.dtype in _PLAIN
             and queries.flags.c_contiguous
         ):
             return None
-        short = self.answer(array, by_column, queries, None, checked)
+        if self._n_threads == 1:
+            short = self.answer(array, by_column, queries, None, checked)
+        else:
+            with helped_by(self._n_threads):
+                short = self.answer(array, by_column, queries, None, checked)
         return short if type(short) is SearchResult else None
 
     def answer(
@@ -305,33 +309,34 @@ class ExpressLane:
         columns = by_column if self._by_row else array.T
         if not self._uses_cache:
             return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, space, checked)
-        alone = n_threads() == 1
-        packed: tuple[Any, ...] = (*self._dash_tables, space.space, alone, n_rows)
+        most_finished = n_rows if n_threads() == 1 else self._most_finished
+        packed: tuple[Any, ...] = (*self._dash_tables, space.space, most_finished, n_rows)
         if columns is None and given is query:
             outcome = dash_plain(array, query, *packed)
         else:
             outcome = dash(array, array if columns is None else columns, columns is not None, query, given, *packed)
         status, n_alive, n_raced, _, _, n_rounds, n_multiplies, _, _ = outcome
         if status == SEPARATED or (status == UNDECIDED and self._rescore):
-            if alone or not self._rescore:
-                return SearchResult.of_one_query(
-                    space.best_rows.copy(),
-                    space.best_scores.copy(),
-                    None if self._rescore else space.best_radius.copy(),
-                    n_multiplies,
-                    n_rounds,
-                    n_alive,
-                    _SEPARATED if status == SEPARATED else _FINISHED_EXACTLY,
-                    # Intervals are part of the answer, and they may fail too.
-                    delta_spent(self._delta, n_rounds, n_alive < n_raced or not self._rescore),
-                    checked,
-                )
-        elif status == HOPELESS:
+            return SearchResult.of_one_query(
+                space.best_rows.copy(),
+                space.best_scores.copy(),
+                None if self._rescore else space.best_radius.copy(),
+                n_multiplies,
+                n_rounds,
+                n_alive,
+                _SEPARATED if status == SEPARATED else _FINISHED_EXACTLY,
+                # Intervals are part of the answer, and they may fail too.
+                delta_spent(self._delta, n_rounds, n_alive < n_raced or not self._rescore),
+                checked,
+            )
+        if status == HOPELESS:
             return self.all_products(array, query, given, (n_multiplies, n_rounds, n_alive), checked)
-        elif status == SPARSE:
-            return self._gather(Readable(array, columns), query, given, candidates is None, n_rows, space, checked)
-        sprint = Sprint(self, Readable(array, columns), query, given, self.cached_plan, n_rows, space, checked)
-        return sprint.conclude(Outcome(*outcome), self._whole)
+        atoms = Readable(array, columns)
+        if status == SPARSE:
+            return self._gather(atoms, query, given, candidates is None, n_rows, space, checked)
+        sprint = Sprint(self, atoms, query, given, self.cached_plan, n_rows, space, checked)
+        left = UNDECIDED if status == TO_BE_FINISHED else status
+        return sprint.conclude(Outcome(left, *outcome[1:]), self._whole)
 
     def _gather(
         self,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from banditmips.race.planner import Plan
     from banditmips.race.workspace import Workspace
 
-__all__ = ["WHOLE_QUERY", "Outcome", "Readable", "Sprint", "Unfinished", "delta_spent"]
+__all__ = ["WHOLE_QUERY", "Outcome", "Readable", "Sprint", "Unfinished", "delta_spent", "rows_for_a_thread"]
 
 WHOLE_QUERY = 1 << 17
 """With ``rescore=False``, queries longer than this are not read whole, so that nothing costs d."""
@@ -38,6 +38,13 @@ _NEARLY_EVEN = 2.0
 """Up to this unevenness, a uniform sample of a few atoms tells well enough what a weighted one would."""
 _LEAST_WORK = 100_000.0
 """Nanoseconds of exact products that are worth a thread of their own."""
+
+
+def rows_for_a_thread(plan: Plan) -> int:
+    """How many exact products are worth a thread of their own."""
+    return int(_LEAST_WORK / plan.row_cost) + 1
+
+
 _NO_COORDINATES = np.empty(0, dtype=np.int64)
 _UNKNOWN = np.empty(0)
 _ROUND_SHARES = np.cumsum([0.0, *(round_share(r) for r in range(1, 1001))]).tolist()
@@ -252,7 +259,7 @@ class Sprint:
         lane, space = self._lane, self._space
         array, query, given = self._atoms.array, self._query, self._given
         rows, scores = space.rows, space.scores
-        least = int(_LEAST_WORK / self._plan.row_cost) + 1
+        least = rows_for_a_thread(self._plan)
         if support is not None:
             on_support = given[support].astype(np.float64)
 
