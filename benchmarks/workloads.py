@@ -251,6 +251,9 @@ WORKLOADS = (
     _small(100, 100),
     _small(1_000, 100),
     _small(100, 1_000),
+    _small(1_000, 1_000),
+    _small(100, 10_000),
+    _small(10_000, 100),
     Workload(
         "batch-256",
         "batch of 256 queries, ratings",

@@ -23,6 +23,17 @@ def test_small_matrices_go_to_blas_and_large_ones_race():
     assert plan_query(costs, 1_000, 100_000, "gather", False, True).way == "gather"
 
 
+def test_a_matrix_in_the_cache_is_cheap_to_multiply():
+    """What a race would save on a matrix from memory, it does not on one that is near."""
+    costs = Costs()
+    assert costs.stream_of(1_000_000) == costs.near_stream
+    assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
+    assert costs.stream_of(100_000_000) == costs.stream
+    assert plan_query(costs, 100, 10_000, "gather", False, True).way == "blas"
+    assert plan_query(costs, 100, 10_000, "cache", False, True).way == "cache"
+    assert plan_query(costs, 1_600, 943, "gather", False, True).way == "blas"
+
+
 def test_without_rescoring_nothing_goes_to_blas_at_once():
     assert plan_query(Costs(), 10, 10, "cache", False, False).way == "cache"
 

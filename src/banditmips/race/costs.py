@@ -29,8 +29,9 @@ class Costs:
 
     Attributes
     ----------
-    stream
-        A value of a whole row, read from memory and multiplied (BLAS, and our exact products).
+    stream, near_stream
+        A value of a whole row, multiplied (BLAS, and our exact products): read from memory, and where all atoms are in
+        the processor's cache.
     block
         A cached coordinate of an atom in round one: a sum and a paired variance.
     prefix, prefix_row
@@ -46,6 +47,7 @@ class Costs:
     """
 
     stream: float = 0.23
+    near_stream: float = 0.09
     block: float = 0.22
     prefix: float = 0.25
     prefix_row: float = 60.0
@@ -55,8 +57,15 @@ class Costs:
     round_overhead: float = 500.0
     call_overhead: float = 40_000.0
 
+    def stream_of(self, n_values: int) -> float:
+        """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling."""
+        part = np.log2(max(n_values, 1) / _NEAR) / np.log2(_FAR / _NEAR)
+        return float(self.near_stream + np.clip(part, 0.0, 1.0) * (self.stream - self.near_stream))
 
-_MEASURED = ("stream", "block", "prefix", "gather", "arithmetic")
+
+_NEAR, _FAR = 1 << 21, 1 << 23
+"""Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
+_MEASURED = ("stream", "near_stream", "block", "prefix", "gather", "arithmetic")
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -91,6 +100,8 @@ def measure_costs() -> Costs:
     # Other columns each time: what has been gathered once would come from a cache.
     gather = min(_best_time(lambda c=c: kernels.gather(atoms, every, c, out), 1) for c in columns)  # type: ignore[misc]
     stream = _best_time(lambda: atoms @ query)
+    near, near_query = atoms.reshape(-1)[: n * n].reshape(n, n), query[:n]
+    near_stream = _best_time(lambda: near @ near_query, 10)
     block_time = _best_time(play_block, 20)
     defaults = Costs()
     measured_block = 1e9 * block_time / (n * size)
@@ -98,6 +109,7 @@ def measure_costs() -> Costs:
     return replace(
         defaults,
         stream=1e9 * stream / (n * d),
+        near_stream=1e9 * near_stream / (n * n),
         gather=1e9 * gather / (n * size),
         block=measured_block,
         prefix=scale * defaults.prefix,

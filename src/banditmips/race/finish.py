@@ -23,6 +23,8 @@ from banditmips.race.screen import PART, best_places, exact_product, lead
 _PARTS = 2
 _PIECE = _PARTS * PART
 """Entries of a row that are read before it is asked again whether it can win: so many parts of the query."""
+_STRETCH = 256
+"""Products that are asked together whether one of them is large enough: most have none that is."""
 _ROUNDING = 1e-12
 """Relative error allowed for in sums of double precision, over a row in pieces."""
 
@@ -66,6 +68,57 @@ def take_best(
     return True
 
 
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _total(values: NDArray[Any]) -> float:
+    """Sum the values: not finite if one of them is not."""
+    total = 0.0
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _count_from(values: NDArray[Any], bar: float, absolute: bool) -> int:
+    """How many values, or their sizes, reach the bar."""
+    count = 0
+    if absolute:
+        for i in range(values.size):
+            count += abs(values[i]) >= bar
+    else:
+        for i in range(values.size):
+            count += values[i] >= bar
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _first_from(values: NDArray[Any], start: int, bar: float, absolute: bool) -> int:
+    """Return the first position from `start` on whose value, or its size, reaches the bar; the end if none does."""
+    for first in range(start, values.size, _STRETCH):
+        last = min(first + _STRETCH, values.size)
+        if _count_from(values[first:last], bar, absolute) == 0:
+            continue
+        for i in range(first, last):
+            if (abs(values[i]) if absolute else values[i]) >= bar:
+                return i
+    return values.size
+
+
+@njit(cache=True, nogil=True)
+def _place_of_largest(values: NDArray[Any], absolute: bool) -> int:
+    """Return the position of the largest of finite values, or of their sizes."""
+    place = 0
+    largest = abs(values[0]) if absolute else values[0]
+    for first in range(0, values.size, _STRETCH):
+        last = min(first + _STRETCH, values.size)
+        if _count_from(values[first:last], largest, absolute) == 0:
+            continue
+        for i in range(first, last):
+            size = abs(values[i]) if absolute else values[i]
+            if size > largest:
+                place, largest = i, size
+    return place
+
+
 @njit(cache=True, nogil=True)
 def best_products(
     atoms: NDArray[Any],
@@ -83,15 +136,10 @@ def best_products(
     summed from the query as it was `given`. False if a number is not finite.
     """
     n, k = products.size, best_rows.size
-    top, kth = 0, -np.inf
-    total = 0.0
-    for i in range(n):
-        size = abs(products[i]) if absolute else products[i]
-        total += np.float64(products[i])
-        if size > kth:
-            kth, top = size, i
-    if not np.isfinite(total):
+    if not np.isfinite(_total(products)):
         return False
+    top = _place_of_largest(products, absolute)
+    kth = abs(products[top]) if absolute else products[top]
     if k > 1:
         ranked = np.abs(products) if absolute else products
         kth = np.partition(ranked, n - k)[n - k]
@@ -100,12 +148,13 @@ def best_products(
     if not np.isfinite(bar):
         return False
     count = 0
-    for i in range(n):
-        if (abs(products[i]) if absolute else products[i]) >= bar:
-            score = exact_product(atoms[i], given)
-            if not np.isfinite(score):
-                return False
-            count = _insert(best_rows, best_scores, count, i, score, absolute)
+    i = _first_from(products, 0, bar, absolute)
+    while i < n:
+        score = exact_product(atoms[i], given)
+        if not np.isfinite(score):
+            return False
+        count = _insert(best_rows, best_scores, count, i, score, absolute)
+        i = _first_from(products, i + 1, bar, absolute)
     return True
 
 

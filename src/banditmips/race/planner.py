@@ -21,8 +21,9 @@ MAX_REGRET = 0.02
 """Part of the time of a full product that rounds may take while they have not shown that they pay."""
 MAX_HEADS = 32
 """Coordinates that may be read for all atoms because the query stands out there."""
-MAX_FIRST_ROUND = 0.05
-"""Part of it that the first cached round may take at most, which cannot show anything beforehand."""
+MAX_FIRST_ROUND, _HARDLY_ANY = 0.05, 10_000.0
+"""Part of it that the first cached round may take at most, which cannot show anything beforehand; or nanoseconds that
+nobody minds."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ def most_heads(costs: Costs, d: int, has_columns: bool) -> int:
 @lru_cache
 def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, rescore: bool) -> Plan:
     """Weigh a race that reads the atoms in this `way` against the full product."""
-    full = n * d * costs.stream
-    row = d * (costs.gather if only_columns else costs.stream)
+    stream = costs.stream_of(n * d)
+    full = n * d * stream
+    row = d * (costs.gather if only_columns else stream)
     if way == "cache":
         sampling = [costs.block, costs.prefix, costs.prefix_row, costs.round_overhead]
         first = n * 32 * costs.block
@@ -98,7 +100,7 @@ def plan_query(costs: Costs, n: int, d: int, way: str, only_columns: bool, resco
     race = first + row + costs.call_overhead
     # Cached rounds have no pilot: where atoms are so short that the first one is a fair part of the full product, a
     # hopeless query would already cost too much.
-    short = way == "cache" and first > MAX_FIRST_ROUND * full
+    short = way == "cache" and first > max(MAX_FIRST_ROUND * full, _HARDLY_ANY)
     if rescore and (full <= race or short):
         reason = f"all products take about {full / 1e3:.0f} us, a race at least {race / 1e3:.0f} us"
         way = "blas"
