@@ -1,5 +1,7 @@
 """The planner's decisions in words: `BanditMIPS.explain`, the trace, and the command."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -30,6 +32,7 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
     assert costs.stream_of(100_000_000) == costs.stream
     assert plan_query(costs, 100, 10_000, "gather", False, True).way == "blas"
+    assert plan_query(replace(costs, near_stream=0.14), 100, 10_000, "gather", False, True).way == "blas"
     assert plan_query(costs, 100, 10_000, "cache", False, True).way == "cache"
     assert plan_query(costs, 1_600, 943, "gather", False, True).way == "blas"
 

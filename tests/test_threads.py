@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips import _threads
+from banditmips import _query, _threads
 from banditmips._threads import LazyPool, helped_by, in_pieces, map_in_order, pieces_of
 from banditmips.atoms import reading
-from banditmips.race import sprint
+from banditmips.race import express, sprint
+from banditmips.race.costs import Costs
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,9 @@ GENERAL = {
 
 @pytest.fixture
 def divided(monkeypatch):
-    """Let everything be worth a thread, and list into how many pieces it was divided."""
+    """Let everything be worth a thread and a race, and list into how many pieces it was divided."""
+    monkeypatch.setattr(express, "costs", lambda: Costs(gather=2.0))
+    monkeypatch.setattr(_query, "_bare_lanes", {})  # other tests' lanes know this machine's costs
     monkeypatch.setattr(sprint, "_LEAST_WORK", 1.0)
     monkeypatch.setattr(reading, "_LEAST_GATHERED", 1)
     monkeypatch.setattr(reading, "_LEAST_SUMMED", 1)

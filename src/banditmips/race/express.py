@@ -26,8 +26,19 @@ from banditmips.race.compiled import SEPARATED, UNDECIDED
 from banditmips.race.costs import costs
 from banditmips.race.dash import HAS_NO_ZEROS, HOPELESS, SPARSE, SPARSE_PART, TO_BE_FINISHED, dash, dash_plain
 from banditmips.race.packing import SETTINGS, pack_tables, table_parts
+from banditmips.race.pilots import PILOTS_ARE_SURE, look_and_pilot
 from banditmips.race.planner import Plan, cached_sizes, gathered_sizes, most_heads, plan_query
-from banditmips.race.sprint import WHOLE_QUERY, Outcome, Readable, Sprint, Unfinished, delta_spent, rows_for_a_thread
+from banditmips.race.rounds import N_PILOTS
+from banditmips.race.sprint import (
+    NEARLY_EVEN,
+    WHOLE_QUERY,
+    Outcome,
+    Readable,
+    Sprint,
+    Unfinished,
+    delta_spent,
+    rows_for_a_thread,
+)
 from banditmips.race.workspace import Workspace, workspace_for
 
 if TYPE_CHECKING:
@@ -153,6 +164,16 @@ class ExpressLane:
         self._whole = self.d <= WHOLE_QUERY or options.rescore
         self._most_finished = 2 * rows_for_a_thread(self.cached_plan) - 1
         self._workspace_shape = (self.n, self.d, length, self.k, self._dtype, int(self.gathered_sizes[-1]))
+        self._pilots_first = (
+            facts is None
+            and not self._has_columns
+            and options.rescore
+            and options.sampling != "uniform"
+            and self.gathered_plan.way != "blas"
+            and self.n >= 4 * N_PILOTS
+        )
+        self._most_needed = PILOTS_ARE_SURE * 0.5 * self.gathered_plan.row_cost / self.gathered_plan.sampling_costs[0]
+        self._pilot_z = float(self.gathered_z[0])
         if cache is not None:
             self._dash_tables = self._pack(cache, n_pairs, length, (largest, smallest))
         self._prepared = True
@@ -193,13 +214,18 @@ class ExpressLane:
             settings[name] = value
         return cache.block, cache.prefix, settings, tables
 
-    def _look(self, query: NDArray[Any], space: Workspace) -> Look | None:
+    def _moments(self, query: NDArray[Any], space: Workspace) -> tuple[float, float, float]:
+        """Sums of q, |q| and q^2, or estimates of them if the query must not be read whole."""
+        if self._whole:
+            moments: tuple[float, float, float] = screen.query_moments(query, space.parts)
+        else:
+            sample = kernels.permuted_coordinates(self.options.seed, self.d, 0, 128)
+            moments = compiled.sampled_moments(query, sample)
+        return moments
+
+    def _look(self, query: NDArray[Any], moments: tuple[float, float, float]) -> Look | None:
         """Look at the query before anything is read of the atoms; None if it is 0, not finite or tiny."""
         d, whole = self.d, self._whole
-        if whole:
-            moments = screen.query_moments(query, space.parts)
-        else:
-            moments = compiled.sampled_moments(query, kernels.permuted_coordinates(self.options.seed, d, 0, 128))
         _, size, squares = moments
         if not self._least_squares <= squares < np.inf:
             return None
@@ -220,7 +246,7 @@ class ExpressLane:
         self._prepare()
         space = workspace_for(self._workspace_shape)
         query = query.astype(self._dtype)
-        look = self._look(query, space)
+        look = self._look(query, self._moments(query, space))
         cache = self.cache
         if look is None:
             return ["the query is 0, or too small or too large for compiled races: round by round"]
@@ -349,17 +375,27 @@ class ExpressLane:
         checked: bool,
     ) -> SearchResult | Unfinished | None:
         """Answer from the atoms themselves."""
-        look = self._look(query, space)
+        plan = self.gathered_plan
+        piloted = self._pilots_first and everyone
+        if piloted:
+            found = look_and_pilot(
+                atoms.array, query, space.parts, self.options.seed, self._pilot_z, NEARLY_EVEN, space.gathered,
+                space.vectors,
+            )  # fmt: skip
+            look = self._look(query, found[:3])
+            if look is not None and found[3] > self._most_needed:
+                return self.all_products(atoms.array, query, given, (self.n * look.n_nonzero, 0, self.n), checked)
+        else:
+            look = self._look(query, self._moments(query, space))
         if look is None:
             return None
-        plan = self.gathered_plan
         if plan.way == "blas" and everyone and look.support is None:
             return self.all_products(atoms.array, query, given, (self.n * look.n_nonzero, 0, self.n), checked)
         if self.options.sampling == "uniform":
             return None  # the general way passes over zeros of the query
         if everyone:
             space.rows[:n_rows] = space.everything
-        return Sprint(self, atoms, query, given, plan, n_rows, space, checked).gather(look)
+        return Sprint(self, atoms, query, given, plan, n_rows, space, checked).gather(look, piloted)
 
     def all_products(
         self,

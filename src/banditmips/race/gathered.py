@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from banditmips.race.compiled import OUT_OF_RANGE, SEPARATED, UNDECIDED, worth_it
 from banditmips.race.kernels import FASTMATH, mix, permuted_coordinates
-from banditmips.race.rounds import N_PILOTS, describe_uniform, eliminate, pick_pilots, typical_need
+from banditmips.race.pilots import PILOT_SIZE, PILOTS_ARE_SURE, read_values, uniform_need
+from banditmips.race.rounds import N_PILOTS, eliminate, pick_pilots, typical_need
 
 _GROUPS = 1 << 13
-_PILOT_SIZE = 32
-"""Coordinates of pilots that are sampled uniformly."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -207,48 +206,6 @@ def _describe(
 
 
 @njit(cache=True, nogil=True)
-def _read(
-    atoms: NDArray[Any],
-    by_column: bool,
-    rows: NDArray[np.int64],
-    n_rows: int,
-    order: NDArray[np.int64],
-    start: int,
-    stop: int,
-    values: NDArray[Any],
-) -> None:
-    for t in range(n_rows):
-        row = rows[t]
-        for j in range(start, stop):
-            values[row, j] = atoms[order[j], row] if by_column else atoms[row, order[j]]
-
-
-@njit(cache=True, nogil=True)
-def _uniform_need(
-    atoms: NDArray[Any],
-    by_column: bool,
-    query: NDArray[Any],
-    rows: NDArray[np.int64],
-    n_alive: int,
-    d: int,
-    seed: int,
-    z: float,
-    values: NDArray[Any],
-    vectors: NDArray[Any],
-) -> float:
-    """Guess from a uniform sample of a few atoms how many coordinates it takes to drop a typical one."""
-    pilots = np.empty(N_PILOTS, dtype=np.int64)
-    pick_pilots(rows, n_alive, pilots)
-    size = min(_PILOT_SIZE, d, values.shape[1])
-    order = permuted_coordinates(seed, d, 0, size)
-    for j in range(size):
-        vectors[0, j] = query[order[j]]
-    describe_uniform(vectors, size, d)
-    _read(atoms, by_column, pilots, N_PILOTS, order, 0, size, values)
-    return typical_need(values, pilots, N_PILOTS, size, vectors[1], vectors[2], vectors[3], np.float64(d), z)
-
-
-@njit(cache=True, nogil=True)
 def gathered_race(
     atoms: NDArray[Any],
     by_column: bool,
@@ -256,6 +213,7 @@ def gathered_race(
     offsets: NDArray[np.float64],
     uniform: bool,
     nearly_even: bool,
+    piloted: bool,
     subset: NDArray[np.int64],
     d: int,
     beta: float,
@@ -294,6 +252,8 @@ def gathered_race(
         Whether to sample uniformly, in the seed's order, rather than by weight.
     nearly_even
         Whether the query is even enough for pilots to be sampled uniformly, before any weights are made.
+    piloted
+        Whether such pilots have been asked before.
     subset
         Coordinates drawn uniformly beforehand, where the query is too long to be read whole; empty for all.
     centers, needed_scatter
@@ -306,16 +266,16 @@ def gathered_race(
     trusted[:] = True
     offsets[:] = 0.0
     pilot_cost = sampling_costs[0] / (0.5 * finish_cost)
-    piloted = not (n_alive >= 4 * N_PILOTS and finish_cost < np.inf)
+    needs_pilots = n_alive >= 4 * N_PILOTS and finish_cost < np.inf
     multiplies = 0
-    if nearly_even and not piloted:
-        piloted = True
+    if nearly_even and needs_pilots:
+        needs_pilots = False
         # Where the race is uniform too, it will read the same coordinates again.
-        multiplies = 0 if uniform else N_PILOTS * _PILOT_SIZE
-        need = _uniform_need(atoms, by_column, query, rows, n_alive, d, seed, z[0], values, vectors)
-        # Weights would need fewer, but by no more than the query's unevenness.
-        if need * pilot_cost > 1.6:
-            return UNDECIDED, n_alive, 0, 0, N_PILOTS * _PILOT_SIZE, 0.0
+        multiplies = 0 if uniform else N_PILOTS * PILOT_SIZE
+        if not piloted:
+            need = uniform_need(atoms, by_column, query, rows, n_alive, d, seed, z[0], values, vectors)
+            if need * pilot_cost > PILOTS_ARE_SURE:
+                return UNDECIDED, n_alive, 0, 0, N_PILOTS * PILOT_SIZE, 0.0
     if uniform:
         n_groups, population, total_weight = 1, d, float(d)
         groups[0, 0], groups[1, 0] = 1.0, d
@@ -354,11 +314,11 @@ def gathered_race(
             order = weighted_order(
                 query, subset, beta, seed, max(4 * next_size, 128), n_groups, population, total_weight, groups
             )
-        if not piloted:
-            piloted = True
+        if needs_pilots:
+            needs_pilots = False
             # A few atoms tell whether the others are worth a cache line for each of their values.
             pick_pilots(rows, n_alive, pilots)
-            _read(atoms, by_column, pilots, N_PILOTS, order, 0, next_size, values)
+            read_values(atoms, by_column, pilots, N_PILOTS, order, 0, next_size, values)
             tau = solve_tau(groups, n_groups, np.float64(next_size), population, next_size / total_weight)
             _describe(query, order, next_size, uniform, beta, tau, share, whole_weight, scale, vectors)
             need = typical_need(
@@ -368,7 +328,7 @@ def gathered_race(
             if need * pilot_cost > 1.0:
                 return UNDECIDED, n_alive, 0, 0, multiplies, whole_weight
             multiplies -= N_PILOTS * next_size
-        _read(atoms, by_column, rows, n_alive, order, size, next_size, values)
+        read_values(atoms, by_column, rows, n_alive, order, size, next_size, values)
         spent += cost
         multiplies += n_alive * new
         size = next_size

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from banditmips.race.planner import Plan
     from banditmips.race.workspace import Workspace
 
-__all__ = ["WHOLE_QUERY", "Outcome", "Readable", "Sprint", "Unfinished", "delta_spent", "rows_for_a_thread"]
+__all__ = [
+    "NEARLY_EVEN",
+    "WHOLE_QUERY",
+    "Outcome",
+    "Readable",
+    "Sprint",
+    "Unfinished",
+    "delta_spent",
+    "rows_for_a_thread",
+]
 
 WHOLE_QUERY = 1 << 17
 """With ``rescore=False``, queries longer than this are not read whole, so that nothing costs d."""
@@ -34,7 +43,7 @@ _SUBSET_SIZE = 2048
 """Of such queries, weights are taken within a uniform subset of this size."""
 _EVEN = 1.3
 """Without a cache, uniform sampling is as good as weighted up to this unevenness, and needs no keys for the weights."""
-_NEARLY_EVEN = 2.0
+NEARLY_EVEN = 2.0
 """Up to this unevenness, a uniform sample of a few atoms tells well enough what a weighted one would."""
 _LEAST_WORK = 100_000.0
 """Nanoseconds of exact products that are worth a thread of their own."""
@@ -126,8 +135,11 @@ class Sprint:
             return self._finish(outcome, whole and self._lane.facts is not None, None)
         return self._unfinished(outcome, None)
 
-    def gather(self, look: Look) -> SearchResult | Unfinished | None:
-        """Screen, race on coordinates read from the atoms, finish; None where a number turns out not to be finite."""
+    def gather(self, look: Look, piloted: bool) -> SearchResult | Unfinished | None:
+        """Screen, race on coordinates read from the atoms, finish; None where a number turns out not to be finite.
+
+        `piloted` says whether pilots have been asked before.
+        """
         lane, space = self._lane, self._space
         screened = lane.facts is not None and look.whole and look.support is None
         n_alive, n_known = self._screen(look) if screened else (self._n_rows, 0)
@@ -136,7 +148,7 @@ class Sprint:
             status = compiled.SEPARATED if n_alive <= lane.k else compiled.UNDECIDED
             outcome = Outcome(status, n_alive, n_alive, n_known, 0, 0, 0, look.n_nonzero)
             return self._finish(outcome, screened, None)
-        status, n_left, size, n_rounds, n_multiplies, total_unit = self._race(look, n_alive)
+        status, n_left, size, n_rounds, n_multiplies, total_unit = self._race(look, n_alive, piloted)
         outcome = Outcome(status, n_left, n_alive, n_known, size, n_rounds, n_multiplies, look.n_nonzero)
         if status == compiled.OUT_OF_RANGE or (n_rounds == 0 and not self._options.rescore):
             return None
@@ -169,7 +181,7 @@ class Sprint:
         )
         return left
 
-    def _race(self, look: Look, n_alive: int) -> tuple[int, int, int, int, int, float]:
+    def _race(self, look: Look, n_alive: int, piloted: bool) -> tuple[int, int, int, int, int, float]:
         lane, space, options, plan = self._lane, self._space, self._options, self._plan
         sizes = lane.gathered_sizes
         subset = _NO_COORDINATES
@@ -186,7 +198,8 @@ class Sprint:
             self._query,
             space.offsets,
             uniform,
-            look.uneven <= _NEARLY_EVEN,
+            look.uneven <= NEARLY_EVEN,
+            piloted,
             subset,
             lane.d,
             options.beta,
