@@ -55,7 +55,7 @@ class Costs:
     column: float = 1.2
     arithmetic: float = 0.3
     round_overhead: float = 500.0
-    call_overhead: float = 40_000.0
+    call_overhead: float = 15_000.0
 
     def stream_of(self, n_values: int) -> float:
         """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling."""

@@ -415,6 +415,6 @@ class ExpressLane:
         with np.errstate(over="ignore", invalid="ignore"):
             products = array @ query
         absolute = self.options.absolute
-        if not finish.best_products(array, products, query, given, absolute, self.rounding, indices, scores):
+        if not finish.best_products(array, products, given, absolute, self.rounding, indices, scores):
             return None
         return SearchResult.of_one_query(indices, scores, None, *counts, _FINISHED_EXACTLY, 0.0, checked)

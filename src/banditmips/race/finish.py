@@ -119,11 +119,22 @@ def _place_of_largest(values: NDArray[Any], absolute: bool) -> int:
     return place
 
 
+@njit(cache=True, nogil=True, fastmath=FASTMATH)
+def _score_and_norms(row: NDArray[Any], query: NDArray[Any]) -> tuple[float, float]:
+    """Return `exact_product`, and the product of the norms, in one pass."""
+    score, of_row, of_query = 0.0, 0.0, 0.0
+    for j in range(query.size):
+        v, q = np.float64(row[j]), np.float64(query[j])
+        score += v * q
+        of_row += v * v
+        of_query += q * q
+    return score, np.sqrt(of_row * of_query)
+
+
 @njit(cache=True, nogil=True)
 def best_products(
     atoms: NDArray[Any],
     products: NDArray[Any],
-    query: NDArray[Any],
     given: NDArray[Any],
     absolute: bool,
     rounding: float,
@@ -132,8 +143,8 @@ def best_products(
 ) -> bool:
     """Fill in the best rows by exact score: of those whose products are among the best, or too close to tell.
 
-    `products` are those of the atoms with `query`, right to an eighth of the `rounding` of sums; the exact scores are
-    summed from the query as it was `given`. False if a number is not finite.
+    `products` are those of the atoms with the query in their precision, right to an eighth of the `rounding` of sums.
+    The exact scores are summed from the query as it was `given`. False if a number is not finite.
     """
     n, k = products.size, best_rows.size
     if not np.isfinite(_total(products)):
@@ -143,14 +154,14 @@ def best_products(
     if k > 1:
         ranked = np.abs(products) if absolute else products
         kth = np.partition(ranked, n - k)[n - k]
-    norms = exact_product(atoms[top], atoms[top]) * exact_product(query, query)
-    bar = kth - rounding / 8.0 * np.sqrt(norms)
+    top_score, norms = _score_and_norms(atoms[top], given)
+    bar = kth - rounding / 8.0 * norms
     if not np.isfinite(bar):
         return False
     count = 0
     i = _first_from(products, 0, bar, absolute)
     while i < n:
-        score = exact_product(atoms[i], given)
+        score = top_score if i == top else exact_product(atoms[i], given)
         if not np.isfinite(score):
             return False
         count = _insert(best_rows, best_scores, count, i, score, absolute)
