@@ -90,16 +90,22 @@ def _bare_key(array: NDArray[Any], options: Options, k: int) -> tuple[Any, ...]:
     return id(options), k, array.shape, array.dtype, array.flags.c_contiguous, array.flags.f_contiguous
 
 
+def _known_lane(
+    lanes: dict[tuple[Any, ...], ExpressLane], key: tuple[Any, ...], options: Options
+) -> ExpressLane | None:
+    # An id may come again with other options, after the first ones are gone.
+    lane = lanes.get(key)
+    return lane if lane is not None and lane.options is options else None
+
+
 def bare_lane(array: NDArray[Any], options: Options, k: int) -> ExpressLane | None:
     """Find the express lane for an array, if such a one has been searched before with the same options."""
-    lane = _bare_lanes.get(_bare_key(array, options, k))
-    return lane if lane is not None and lane.options is options else None
+    return _known_lane(_bare_lanes, _bare_key(array, options, k), options)
 
 
 def fitted_lane(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
     """Find the express lane of an index, if it has been searched before with the same options."""
-    lane = atom_set.lanes.get((id(options), k))
-    return lane if lane is not None and lane.options is options else None
+    return _known_lane(atom_set.lanes, (id(options), k), options)
 
 
 def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
@@ -108,9 +114,8 @@ def lane_for(atom_set: AtomSet, options: Options, k: int) -> ExpressLane | None:
         lanes, key = _bare_lanes, _bare_key(atom_set.store.array, options, k)  # type: ignore[attr-defined]
     else:
         lanes, key = atom_set.lanes, (id(options), k)
-    lane = lanes.get(key)
-    # An id may come again with other options, after the first ones are gone.
-    if lane is not None and lane.options is options:
+    lane = _known_lane(lanes, key, options)
+    if lane is not None:
         return lane
     from banditmips.race.express import ExpressLane, serves
 
