@@ -93,11 +93,11 @@ struct bm_kernels {
 
     /* u[j] = clamp(floor(x[j] / step) + 2^(n_bits-1), 0, 2^n_bits - 1): bit l of u (l = 0 is the lowest) goes to
      * planes + l * plane_stride_words, so that plane n_bits - 1 is what pack_signs gives. With c = 2u + 1 - 2^n_bits:
-     * out = sum(c * x), sum(c * c). n_bits and step as in quantise. */
+     * out = sum(c * x), sum(c * c). n_bits and step as in quantise; |x| up to 1e30, beyond it the first sum may overflow. */
     void (*pack_grid)(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words,
                       double out[2]);
 
-    /* sums[t] = sum of |x[j]| over j < prefix_ends[t]; the ends increase and may be any numbers */
+    /* sums[t] = sum of |x[j]| over j < prefix_ends[t]; the ends increase and may be any numbers; |x| up to 1e30 */
     void (*prefix_sizes)(const float *x, const int64_t *prefix_ends, int n_prefixes, double *sums);
 
     /* For t < n_rows, with row = rows ? rows[t] : t and code = codes + row * code_stride_words:

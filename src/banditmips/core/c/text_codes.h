@@ -15,12 +15,17 @@ ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words
 
 #elif BM_VECTOR_BYTES == 32
 
+/* The lowest bytes of 32 numbers */
 ALWAYS_INLINE __m256i bytes_of_32(const int32_t *u) {
     const __m256i *v = (const __m256i *)u;
-    const __m256i ab = _mm256_packs_epi32(_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1));
-    const __m256i cd = _mm256_packs_epi32(_mm256_loadu_si256(v + 2), _mm256_loadu_si256(v + 3));
+    const __m256i byte = _mm256_set1_epi32(255); /* packing would take larger and negative numbers to the nearest byte */
+    const __m256i a = _mm256_and_si256(_mm256_loadu_si256(v), byte);
+    const __m256i b = _mm256_and_si256(_mm256_loadu_si256(v + 1), byte);
+    const __m256i c = _mm256_and_si256(_mm256_loadu_si256(v + 2), byte);
+    const __m256i d = _mm256_and_si256(_mm256_loadu_si256(v + 3), byte);
+    const __m256i packed = _mm256_packus_epi16(_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
     /* Packing works in each half of a vector, so groups of four lie as 0 2 4 6 1 3 5 7. */
-    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    return _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words) {
