@@ -3,11 +3,13 @@
 import os
 from pathlib import Path
 
+import c_compiler
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
-C_FILES = Path("src/banditmips/core/c")
+CORE = Path("src/banditmips/core")
+C_FILES = CORE / "c"
 
 DIRECTIVES = {
     "language_level": 3,
@@ -45,6 +47,10 @@ class BuildCore(build_ext):
         if self.parallel is None:
             self.parallel = os.cpu_count() or 1
 
+    def run(self) -> None:
+        c_compiler.choose()
+        super().run()
+
     def build_extensions(self) -> None:
         """Translate every module from Cython to C, compile what all of them share, then the modules."""
         if not self.extensions:
@@ -53,7 +59,7 @@ class BuildCore(build_ext):
         from Cython.Build import cythonize
 
         flags = OPTIMISED_BY_MSVC if self.compiler.compiler_type == "msvc" else OPTIMISED
-        shared = Shared(self, [np.get_include(), str(C_FILES)], flags)
+        shared = Shared(self, [np.get_include(), str(CORE), str(C_FILES)], flags)
         translated = cythonize(
             self.extensions,
             include_path=["src"],
