@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class SearchResult:
         False where ``validate=False`` skipped the check of the atoms for NaN and infinities.
     trace : Trace or tuple of m of them, or None
         What happened in each round, if it was asked for.
+    seed : int or None
+        The seed of the search, which gives the same answer again: drawn where ``seed=None`` was asked for.
     """
 
     indices: NDArray[np.int64]
@@ -67,6 +69,7 @@ class SearchResult:
     bytes_read: Any = 0
     checked: bool = True
     trace: Any = None
+    seed: int | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as ``indices, scores``."""
@@ -124,6 +127,11 @@ class SearchResult:
             checked=all(r.checked for r in results),
             trace=tuple(r.trace for r in results) if traced else None,
         )
+
+    def labelled(self, seed: int) -> Self:
+        """Say with which seed this was found; for a result that nobody else has seen yet."""
+        self.__dict__["seed"] = seed
+        return self
 
     def __getitem__(self, query: int) -> SearchResult:
         """Return the result of one query of a batch."""
