@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._query import AtomSet, Query, bare_lane, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
-from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
+from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
+from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.full import can_use_blas, products_with_all
+from banditmips.race.query import Query
 
-__all__ = ["empty_batch", "explain_query", "run_queries", "search", "show_compilation"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -153,18 +154,13 @@ def search(
         progress,
     )
     if isinstance(atoms, np.ndarray):
-        if type(atoms) is np.ndarray and type(k) is int and mask is None:
-            # If there was a search like this one before, nothing has to be asked again.
-            lane = bare_lane(atoms, options, k)
-            short = None if lane is None else lane.answer_plain(atoms, None, queries, True)
-            if short is not None:
-                return short.labelled(seed)
-        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask).labelled(seed)
+        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask).labelled(options.seed)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
-    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read).labelled(seed)
+    result = run_queries(AtomSet(store), queries, k, options, mask).labelled(options.seed)
+    return _also_read(result, opening.bytes_read)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
@@ -196,20 +192,11 @@ def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
     """Answer one query or a batch, in threads if asked for."""
-    if options.n_jobs == 1 and not options.progress:
+    if options.n_jobs == 1:
         return _run_queries(atom_set, queries, k, options, mask)
     # Threads share the queries of a batch, or the work of a single one.
-    with helped_by(options.n_jobs), show_compilation(options.progress):
+    with helped_by(options.n_jobs):
         return _run_queries(atom_set, queries, k, options, mask)
-
-
-def show_compilation(wanted: bool) -> AbstractContextManager[None]:
-    """Say on stderr that kernels are compiled, if that is wanted and happens."""
-    if not wanted:
-        return nullcontext()
-    from banditmips._compiling import showing_compilation
-
-    return showing_compilation()
 
 
 def _run_queries(
@@ -221,39 +208,105 @@ def _run_queries(
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
-    check_range(atom_set.known_range, options)
-    check_seed(atom_set.store, options)
-    if options.objective == "cosine" and atom_set.facts is None:
+    _check_together(atom_set, options)
+    if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered
 
         with metered() as norms:
             known = replace(
-                atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False, lanes={}
+                atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False, prepared={}
             )
         return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
-    lane = lane_for(atom_set, options, k)
 
-    def answer(i: int) -> SearchResult:
-        excluded = None if masks is None else masks[i]
-        unfinished = None
-        if lane is not None:
-            array = atom_set.store.array  # type: ignore[attr-defined]
-            candidates = candidates_of(n, excluded, atom_set.removed)
-            checked = not atom_set.unchecked
-            short = lane.answer(array, atom_set.by_column, _as_float(rows[i]), candidates, checked)
-            if isinstance(short, SearchResult):
-                return short
-            unfinished = short
-        where = "" if single else f"row {i}, "
-        return Query(atom_set, rows[i], k, options, excluded, where).answer(unfinished)
+    def begin(i: int) -> _Begun:
+        query = as_finite(rows[i], "" if single else f"row {i}, ")
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
 
     if single:
-        return answer(0)
-    if len(rows) == 0:
+        begun = [begin(0)]
+    elif len(rows) == 0:
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
-    answers = map_in_order(answer, range(len(rows)), options.n_jobs)
-    return SearchResult.stack(list(_with_progress(answers, len(rows), options.progress)))
+    else:
+        begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
+    _finish_by_products(atom_set, begun, rows)
+    checked = not atom_set.unchecked
+    results = [one.result(k, options, checked) for one in begun]
+    return results[0] if single else SearchResult.stack(results)
+
+
+def _check_together(atom_set: AtomSet, options: Options) -> None:
+    """Check options that only make sense with what is known of the atoms."""
+    check_range(atom_set, options)
+    check_seed(atom_set.store, options)
+    if options.bound == "codes" and atom_set.codes is None:
+        raise ValueError(
+            "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
+        )
+
+
+class _Begun:
+    """A query that was answered, or that waits for its products with all atoms."""
+
+    def __init__(self, query: Query) -> None:
+        from banditmips.atoms.metering import metered
+
+        self.query = query
+        with metered() as meter:
+            self.outcome = query.outcome()
+        self.bytes_read = meter.bytes_read
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        """Answer by the products with all atoms."""
+        from banditmips.atoms.metering import metered
+
+        with metered() as meter:
+            self.outcome = self.query.all_products(products, self.outcome)
+        self.bytes_read += meter.bytes_read
+
+    def result(self, k: int, options: Options, checked: bool) -> SearchResult:
+        """Put the result together."""
+        outcome = self.outcome
+        best = self.query.best(outcome)
+        pad = k - best.size
+        scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
+        radius = np.append(outcome.radius[best], np.zeros(pad))
+        return SearchResult(
+            indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
+            scores=scores,
+            lower=scores - radius,
+            upper=scores + radius,
+            exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
+            n_multiplies=outcome.n_multiplies,
+            n_rounds=outcome.n_rounds,
+            n_survivors=outcome.n_survivors,
+            stop_reason=outcome.stop_reason,
+            delta_spent=outcome.delta_spent,
+            bytes_read=self.bytes_read,
+            checked=checked,
+            trace=self.query.trace(outcome) if options.trace else None,
+        )
+
+
+_TOGETHER = 64
+"""Queries whose products are computed together: more would not make them faster, but take memory."""
+
+
+def _finish_by_products(atom_set: AtomSet, begun: list[_Begun], rows: NDArray[Any]) -> None:
+    """Let the queries for which sampling does not pay share their products."""
+    waiting = [i for i, one in enumerate(begun) if one.outcome.handed_over]
+    array = getattr(atom_set.store, "array", None)
+    if array is None or not can_use_blas(array):
+        for i in waiting:
+            begun[i].finish(None)
+        return
+    for start in range(0, len(waiting), _TOGETHER):
+        some = waiting[start : start + _TOGETHER]
+        with np.errstate(over="ignore", invalid="ignore"):
+            chosen = np.ascontiguousarray(rows[some], dtype=array.dtype)
+            products = products_with_all(array, chosen)
+        for i, of_query in zip(some, products, strict=True):
+            begun[i].finish(of_query)
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:
@@ -261,28 +314,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     rows, single = as_queries(query, atom_set.store.shape[1])
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
-    lane = lane_for(atom_set, options, check_k(k))
-    if lane is None:
-        general = f"in Python, because of {_why_general(atom_set, options)}"
-        return f"{Query(atom_set, rows[0], k, options, None, '').explain()}\n{general}"
-    return "\n".join(lane.explain(_as_float(rows[0])))
-
-
-def _why_general(atom_set: AtomSet, options: Options) -> str:
-    """Name what keeps a search from the compiled races."""
-    plain = Options()
-    names = ("bound", "objective", "sampling", "replacement", "trace", "budget", "epsilon", "delta")
-    changed = [f"{name}={getattr(options, name)!r}" for name in names if getattr(options, name) != getattr(plain, name)]
-    kept = f"atoms in a {type(atom_set.store).__name__} of {atom_set.store.dtype}"
-    return ", ".join([*changed, kept, *(["bins"] if atom_set.buckets is not None else [])])
-
-
-def _as_float(query: NDArray[Any]) -> NDArray[Any]:
-    """The query as a contiguous array of floats, itself where it is one."""
-    if query.dtype in (np.float32, np.float64) and query.dtype.isnative:
-        return np.ascontiguousarray(query)
-    with np.errstate(over="ignore"):
-        return query.astype(np.float64)
+    _check_together(atom_set, options)
+    return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
 
 
 def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:

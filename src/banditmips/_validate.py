@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Options",
+    "as_finite",
     "as_mask",
     "as_queries",
     "as_store",
@@ -84,8 +85,6 @@ class Options:
         _check_choice("sampling", self.sampling, SAMPLINGS)
         _check_choice("bound", self.bound, BOUNDS)
         _check_choice("minimise", self.minimise, MINIMISE)
-        if self.bound in ("auto", "codes"):
-            object.__setattr__(self, "bound", "paired")  # the bound that every kind of atoms can be searched with
         for name in ("replacement", "absolute", "rescore", "trace", "progress"):
             check_flag(name, getattr(self, name))
         if self.budget is not None:
@@ -125,12 +124,12 @@ class Options:
                 raise ValueError(f"value_range must be finite with low <= high, got {self.value_range!r}")
         if self.sigma is not None and not self.bound.startswith("hoeffding"):
             raise ValueError(f"sigma is used by bound='hoeffding' and 'hoeffding_serfling' only, not by {self.bound!r}")
-        if self.value_range is not None and self.bound == "paired":
-            raise ValueError("value_range is used by the hoeffding and bernstein bounds only, not by 'paired'")
+        if self.value_range is not None and self.bound in ("auto", "codes", "paired"):
+            raise ValueError(f"value_range is used by the hoeffding and bernstein bounds only, not by {self.bound!r}")
 
     def _check_combinations(self) -> None:
         weighted = self.sampling in ("weighted", "optimal")
-        if weighted and not self.replacement and self.bound != "paired":
+        if weighted and not self.replacement and self.bound not in ("auto", "paired"):
             raise ValueError(
                 f"bound={self.bound!r} holds for weighted sampling with replacement only: "
                 f"set replacement=True, sampling='uniform' or bound='paired' (got sampling={self.sampling!r})"
@@ -257,11 +256,14 @@ def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     return (array[np.newaxis] if array.ndim == 1 else array), array.ndim == 1
 
 
-def check_finite(query: NDArray[np.float64], where: str) -> None:
-    """Check one query for NaN and infinities; `where` says which row of a batch it is."""
-    if not np.isfinite(query).all():
-        j = int(np.flatnonzero(~np.isfinite(query))[0])
-        raise ValueError(f"queries has {query[j]} at {where}column {j} (argument 'queries')")
+def as_finite(query: NDArray[Any], where: str) -> NDArray[np.float64]:
+    """Return one query in double precision, checked for NaN and infinities; `where` says which row of a batch it is."""
+    with np.errstate(over="ignore"):
+        floats = np.ascontiguousarray(query, dtype=np.float64)
+    if not np.isfinite(floats).all():
+        j = int(np.flatnonzero(~np.isfinite(floats))[0])
+        raise ValueError(f"queries has {floats[j]} at {where}column {j} (argument 'queries')")
+    return floats
 
 
 def as_mask(mask: Any, n: int, m: int, single: bool) -> NDArray[np.bool_] | None:

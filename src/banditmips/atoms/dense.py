@@ -8,23 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.race import kernels
+from banditmips.core.rows import Rows, is_readable
 
 __all__ = ["DenseStore"]
 
-_COMPILED_KINDS = {"f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1"}
-_NO_COLUMNS = np.empty(0, dtype=np.int64)
-
 
 class DenseStore:
-    """Atoms in an array, used as it is: never copied, never changed."""
+    """Atoms in an array, used as it is: never copied, never changed.
+
+    Attributes
+    ----------
+    array : ndarray of shape (n, d)
+    rows : Rows, or None
+        The array as compiled code reads it; None for extended precision and foreign byte order, which NumPy reads.
+    """
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = np.asarray(array)
-        dtype = self.array.dtype
-        # Half precision, extended precision and foreign byte order have no compiled loops: NumPy reads those.
-        self._compiled = dtype.isnative and dtype.str[1:] in _COMPILED_KINDS
-        self._columns_contiguous = abs(self.array.strides[0]) < abs(self.array.strides[1])
+        self.rows = Rows([self.array]) if is_readable(self.array.dtype) else None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -36,14 +37,16 @@ class DenseStore:
         """Type of the entries."""
         return self.array.dtype
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the array alone."""
+        return DenseStore, (self.array,)
+
     def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
-        if not self._compiled:
-            out[...] = self.array[np.ix_(rows, columns)]
-        elif self._columns_contiguous:
-            kernels.gather(self.array.T, columns, rows, out.T)
+        if self.rows is not None and out.dtype == np.float64 and out.strides[1] == out.itemsize:
+            self.rows.gather(rows, columns, out)
         else:
-            kernels.gather(self.array, rows, columns, out)
+            out[...] = self.array[np.ix_(rows, columns)]
 
     def scores(
         self,
@@ -53,17 +56,14 @@ class DenseStore:
         objective: int,
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
+        if self.rows is not None:
+            sums: NDArray[np.float64] = self.rows.scores(rows, columns, query, objective)
+            return sums
         out = np.empty(rows.size)
-        chosen = _NO_COLUMNS if columns is None else columns
-        if not self._compiled:
-            for t, row in enumerate(rows):
-                values = self.array[row] if columns is None else self.array[row, columns]
-                one = values.astype(np.float64)[np.newaxis]
-                kernels.exact_scores(one, np.zeros(1, dtype=np.int64), _NO_COLUMNS, query, objective, out[t : t + 1])
-        elif self._columns_contiguous:
-            kernels.exact_scores_by_column(self.array, rows, chosen, query, objective, out)
-        else:
-            kernels.exact_scores(self.array, rows, chosen, query, objective, out)
+        for t, row in enumerate(rows):
+            values = self.array[row] if columns is None else self.array[row, columns]
+            one = Rows([values.astype(np.float64)[np.newaxis]])
+            out[t] = one.scores(np.zeros(1, dtype=np.int64), None, query, objective)[0]
         return out
 
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,11 @@ from banditmips._threads import map_in_order
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.parts import all_parts
-from banditmips.atoms.pass_kernels import N_LANES, look_at
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
+from banditmips.core.entries import look_at
 
-if TYPE_CHECKING:
-    from banditmips.atoms.cache import CacheFiller
-
-__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "collect_facts", "derived_scatter", "facts_bytes"]
+__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "Keeper", "collect_facts", "derived_scatter", "facts_bytes"]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
@@ -94,6 +91,24 @@ def derived_scatter(squared_norms: NDArray[Any], means: NDArray[Any], d: int) ->
     return np.maximum(np.where(np.isfinite(scatter), scatter, np.inf), 0.0)
 
 
+class Keeper(Protocol):
+    """Keeps something of the atoms while `fit` reads them.
+
+    Attributes
+    ----------
+    wants_given : bool
+        Whether entries are wanted as they were given; in single or double precision otherwise.
+    wants_rows : bool
+        Whether only whole rows are of use.
+    """
+
+    wants_given: bool
+    wants_rows: bool
+
+    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
+        """Take entries, the first of which is at this row and column."""
+
+
 class _Seen(NamedTuple):
     """What was seen of some rows at neighbouring columns. Means are less the rows' bases."""
 
@@ -110,8 +125,8 @@ class FactsCollector:
     ----------
     argument : str
         What an error calls the atoms.
-    filler : optional
-        Takes what is to be cached on the way.
+    keepers
+        Those who keep something of what is read (`Keeper`).
 
     Attributes
     ----------
@@ -121,9 +136,9 @@ class FactsCollector:
     low, high : float
     """
 
-    def __init__(self, n: int, d: int, argument: str = "atoms", filler: CacheFiller | None = None) -> None:
+    def __init__(self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = ()) -> None:
         self._argument = argument
-        self._filler = filler
+        self._keepers = keepers
         self._counts = np.zeros(n, dtype=np.int64)
         # Means are held as differences from a number close to them, which keep more digits.
         self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
@@ -160,19 +175,12 @@ class FactsCollector:
         low, high = np.inf, -np.inf
         for start, floats in _as_floats(values):
             rows, row = slice(start, start + len(floats)), first_row + start
-            lanes = np.full((4, N_LANES), floats[0, 0])
-            wanted, places, prefix = _NO_COLUMNS, _NO_COLUMNS, np.empty((0, 0), dtype=floats.dtype)
-            # What is cached is cached as it was given.
-            is_given = self._filler is not None and self._filler.prefix.dtype == floats.dtype
-            if self._filler is not None and is_given:
-                wanted, places = self._filler.places_of(first_column, first_column + floats.shape[1])
-                prefix = self._filler.prefix
             bases = self._bases[row : row + len(floats)]
-            look_at(floats, lanes, bases, means[rows], scatter[rows], column_squares, wanted, places, row, prefix)
+            seen = look_at(floats, bases, means[rows], scatter[rows], column_squares)
             self._check(row, first_column, floats, means[rows], scatter[rows])
-            if self._filler is not None and not is_given:
-                self._filler.add(row, values[rows], first_column)
-            low, high = min(low, float(lanes[0].min())), max(high, float(lanes[2].max()))
+            for keeper in self._keepers:
+                keeper.add(row, values[rows] if keeper.wants_given else floats, first_column)
+            low, high = min(low, seen[0]), max(high, seen[1])
         return _Seen(means, scatter, low, high)
 
     def _check(
@@ -232,10 +240,7 @@ def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
         dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
         step = max(1, CONVERTED_ENTRIES // values.shape[1])
     for start in range(0, len(values), step):
-        floats = _by_row(values[start : start + step], dtype).view()
-        # Machine code for arrays that may be written to would be another one, and the user's may not be.
-        floats.flags.writeable = False
-        yield start, floats
+        yield start, _by_row(values[start : start + step], dtype)
 
 
 def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -250,20 +255,23 @@ def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return copied
 
 
-def collect_facts(store: AtomStore, filler: CacheFiller | None = None, n_jobs: int = 1) -> AtomFacts:
+def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    `filler` takes what is to be cached on the way. What was recorded of packed atoms is believed.
+    `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed.
     """
     from banditmips.atoms.packed import PackedStore
 
-    if isinstance(store, PackedStore) and filler is None:
+    if isinstance(store, PackedStore) and not keepers:
         return store.facts
-    if isinstance(store, SparseStore) and filler is None:
+    if isinstance(store, SparseStore) and not keepers:
         return _sparse_facts(store)
-    collector = FactsCollector(*store.shape, filler=filler)
+    collector = FactsCollector(*store.shape, keepers=keepers)
     if isinstance(store, DenseStore):
         collector.add_rows(store, n_jobs)
+    elif any(keeper.wants_rows for keeper in keepers):
+        for first_row, block in store.blocks(_BLOCK_ENTRIES):
+            collector.add(first_row, block)
     else:
         for part in all_parts(store, _BLOCK_ENTRIES):
             collector.add(part.rows.start, part.values, part.first_column)

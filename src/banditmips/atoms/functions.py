@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips.race import kernels
+from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 
 __all__ = ["FunctionStore", "chirps", "gabor_atoms", "sinusoids"]
 
@@ -150,11 +150,11 @@ class FunctionStore:
             chosen = np.arange(part.start, part.stop) if columns is None else columns[part]
             values = np.empty((rows.size, chosen.size))
             self.gather(rows, chosen, values)
-            if objective == kernels.PRODUCT:
+            if objective == PRODUCT:
                 out += values @ query[part]
                 continue
             np.subtract(query[part], values, out=values)
-            out -= (values**2 if objective == kernels.NEG_SQUARED_DIFFERENCE else np.abs(values)).sum(axis=1)
+            out -= (values**2 if objective == NEG_SQUARED_DIFFERENCE else np.abs(values)).sum(axis=1)
         return out
 
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.protocol import AtomStore
-from banditmips.race import kernels
+from banditmips.core.rows import Rows
 
 __all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "part_sums", "plain_floats"]
 
@@ -164,15 +164,14 @@ def part_sums(
     `columns` (ascending; None for all) are those that count, and `query` has an entry for each of them.
     """
     low, high = part.first_column, part.stop_column
-    chosen = _NO_COLUMNS
+    chosen = None
     if columns is not None:
         low, high = np.searchsorted(columns, (low, high)).tolist()
         chosen = columns[low:high] - part.first_column
         if chosen.size == 0:
             return np.zeros(len(part.values))
     values = plain_floats(part.values)
-    sums = np.empty(len(values))
-    kernels.exact_scores(values, np.arange(len(values)), chosen, query[low:high], objective, sums)
+    sums: NDArray[np.float64] = Rows([values]).scores(np.arange(len(values)), chosen, query[low:high], objective)
     return sums
 
 

@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import sparse_kernels
-from banditmips.atoms.reading import StoreReader
-from banditmips.race import kernels
+from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 
-__all__ = ["SparseReader", "SparseStore"]
-
-_NOWHERE = np.empty(0, dtype=np.bool_)
+__all__ = ["SparseStore"]
 
 
 def _canonical(matrix: Any, given: Any) -> Any:
@@ -100,36 +96,12 @@ class SparseStore:
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]
     ) -> NDArray[np.int64]:
         """Do the same, and return how many of the entries of each row are stored."""
-        n, d = self.shape
-        wanted_rows, row_place = np.unique(rows, return_inverse=True)
-        wanted_columns, column_place = np.unique(columns, return_inverse=True)
-        values = np.zeros((wanted_rows.size, wanted_columns.size))
-        flags = np.zeros(values.shape, dtype=np.bool_)
         if self.by_column is not None:
-            matrix = self.by_column
-            sparse_kernels.gather(
-                _plain(matrix.data),
-                matrix.indices,
-                matrix.indptr,
-                wanted_columns,
-                _places(wanted_rows, n),
-                values.T,
-                flags.T,
-            )
+            chosen = self.by_column[:, columns].tocsr()[rows]
         else:
-            matrix = self.by_row
-            sparse_kernels.gather(
-                _plain(matrix.data),
-                matrix.indices,
-                matrix.indptr,
-                wanted_rows,
-                _places(wanted_columns, d),
-                values,
-                flags,
-            )
-        out[...] = values[row_place][:, column_place]
-        stored: NDArray[np.int64] = flags[:, column_place].sum(axis=1, dtype=np.int64)
-        return stored[row_place]
+            chosen = self.by_row[rows][:, columns]
+        out[...] = chosen.toarray()
+        return np.diff(chosen.indptr).astype(np.int64)
 
     def scores(
         self,
@@ -140,43 +112,37 @@ class SparseStore:
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
         n, d = self.shape
-        inside = _NOWHERE
         if columns is not None:
-            inside = np.zeros(d, dtype=np.bool_)
-            inside[columns] = True
             whole = np.zeros(d)
             whole[columns] = query
             query = whole
-        if objective == kernels.PRODUCT and self.by_row is not None and rows.size == n and self.dtype == np.float64:
-            return np.asarray(self.by_row @ query)[rows]  # SciPy is a third faster, and needs no other precision
+        if objective == PRODUCT and rows.size >= n // 2:
+            return np.asarray(self._matrix @ query)[rows]
+        matrix = self._rows(rows)
+        if objective == PRODUCT:
+            return np.asarray(matrix @ query)
         # Entries that are not stored are zeros: take the sum for an all-zero atom and set right what is stored.
-        base = 0.0
-        if objective == kernels.NEG_SQUARED_DIFFERENCE:
-            base = -float(query @ query)
-        elif objective == kernels.NEG_ABSOLUTE_DIFFERENCE:
-            base = -float(np.abs(query).sum())
-        if self.by_row is not None:
-            matrix, out = self.by_row, np.full(rows.size, base)
-            data = _plain(matrix.data)
-            sparse_kernels.row_scores(data, matrix.indices, matrix.indptr, rows, query, inside, objective, out)
-            return out
-        matrix, totals = self.by_column, np.full(n, base)
-        wanted = np.zeros(n, dtype=np.bool_)
-        wanted[rows] = True
-        data = _plain(matrix.data)
-        sparse_kernels.column_scores(data, matrix.indices, matrix.indptr, wanted, query, inside, objective, totals)
-        return totals[rows]
+        inside = slice(None) if columns is None else np.isin(matrix.indices, columns)
+        at = query[matrix.indices]
+        stored = matrix.data.astype(np.float64)
+        if objective == NEG_SQUARED_DIFFERENCE:
+            base, terms = -float(query @ query), at**2 - (at - stored) ** 2
+        else:
+            base, terms = -float(np.abs(query).sum()), np.abs(at) - np.abs(at - stored)
+        counted = np.zeros(terms.size)
+        counted[inside] = terms[inside]
+        owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
+        return base + np.bincount(owner, weights=counted, minlength=rows.size)
+
+    def _rows(self, rows: NDArray[np.int64]) -> Any:
+        """Some rows, by row."""
+        return self.by_row[rows] if self.by_row is not None else self.by_column[rows].tocsr()
 
     def count_stored(self, rows: NDArray[np.int64], where: NDArray[np.bool_]) -> int:
         """Return how many entries of the rows are stored in the columns marked."""
         if rows.size == self.shape[0] and where.all():
             return self.n_stored
-        if self.by_row is not None:
-            return int(sparse_kernels.count_in_rows(self.by_row.indices, self.by_row.indptr, rows, where))
-        wanted = np.zeros(self.shape[0], dtype=np.bool_)
-        wanted[rows] = True
-        columns = np.flatnonzero(where)
-        return int(sparse_kernels.count_in_rows(self.by_column.indices, self.by_column.indptr, columns, wanted))
+        return int(np.count_nonzero(where[self._rows(rows).indices]))
 
     def pieces(self, max_entries: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
         """Yield (rows, columns, values) of all stored entries, about `max_entries` at a time."""
@@ -196,33 +162,3 @@ class SparseStore:
         by_row = self.by_column.tocsr() if self.by_row is None else self.by_row
         for start in range(0, n, step):
             yield start, by_row[start : start + step].toarray()
-
-
-def _plain(data: NDArray[Any]) -> NDArray[Any]:
-    """Return stored entries as the compiled loops know them."""
-    return data if data.dtype in (np.float32, np.float64) and data.dtype.isnative else data.astype(np.float64)
-
-
-def _places(numbers: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """For each of 0, ..., size-1, its place among ascending numbers, or -1."""
-    places = np.full(size, -1)
-    places[numbers] = np.arange(numbers.size)
-    return places
-
-
-class SparseReader(StoreReader):
-    """One query's view of a sparse matrix: what it counts are stored entries."""
-
-    _store: SparseStore
-
-    def _nonzero(self) -> NDArray[np.bool_]:
-        return self._whole_query != 0.0 if self._objective == kernels.PRODUCT else np.ones(self._whole_query.size, bool)
-
-    def exact_cost(self, rows: NDArray[np.int64]) -> int:
-        """Stored entries of the rows where there is something to multiply."""
-        return self._store.count_stored(rows, self._nonzero())
-
-    def _gather(
-        self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]
-    ) -> NDArray[np.int64] | None:
-        return self._store.gather_stored(rows, columns, out)

@@ -106,6 +106,15 @@ class Outcome:
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
         self.handed_over = False
+        if alive.n_known:
+            self._adopt(alive)
+
+    def _adopt(self, Survivors alive):
+        """Take exact scores that are known already."""
+        for t, row in enumerate(self.survivors.tolist()):
+            score = alive.known_score(row)
+            if score == score:
+                self.scores[t], self.radius[t], self.exact[t] = score, 0.0, True
 
 
 def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
@@ -241,7 +250,7 @@ def finish(outcome, Source source, exact, bint may_skip):
         count = left.size if not may_skip else min(max(alive.k, n_done, exact.least_batch), left.size)
         batch, left = left[:count], left[count:]
         rows = outcome.survivors[batch]
-        known = np.array([alive.known_score(row) for row in rows.tolist()]) if alive.n_known else np.full(count, np.nan)
+        known = np.where(outcome.exact[batch], outcome.scores[batch], np.nan)
         fresh = np.isnan(known)
         if fresh.any():
             known[fresh] = exact.scores(rows[fresh])

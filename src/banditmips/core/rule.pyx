@@ -68,6 +68,12 @@ cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
     return n_beaten
 
 
+def drop_certain(Survivors alive):
+    """Leave out the atoms whose intervals end below those of k others."""
+    if drop_by_intervals(alive):
+        alive.compact()
+
+
 cdef bint others_within(Survivors alive, double epsilon) noexcept nogil:
     """Whether nobody but the k best by estimate can be more than epsilon above what those are worth at least."""
     cdef Py_ssize_t t, n_above = 0
@@ -123,6 +129,19 @@ cdef class Rule:
     cdef bint settled_within(self, object source, int number, double epsilon) except -1:
         """Whether nobody left out could beat a leader by more than epsilon; after `judge`."""
         return others_within(source.alive, epsilon)
+
+    def judge_round(self, source, int number):
+        """Fill in radii, mark who is beaten, and return how many that are."""
+        return self.judge(source, number)
+
+    def settles(self, source, int number, leaders, double epsilon):
+        """Whether everybody but these leaders is beaten, even if epsilon is added to each of them; after `judge`."""
+        alive = source.alive
+        ranking, radius = alive.ranking(), alive.radius_array
+        others = np.ones(alive.n, dtype=np.bool_)
+        others[leaders] = False
+        least = (ranking - radius)[leaders].min() + epsilon
+        return bool((ranking + radius < least)[others].all())
 
 
 cdef class CodeRule(Rule):

@@ -7,14 +7,15 @@ No inner product exceeds the norms' product. Once the best atoms found so far ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from banditmips._result import Round, StopReason
-from banditmips.race.elimination import Contest, Outcome
+from banditmips.core.loop import Outcome
+from banditmips.core.records import StopReason
+from banditmips.race.sampled import Contest
 
 __all__ = ["N_NORM_SAMPLES", "Buckets", "race_buckets"]
 
@@ -102,10 +103,11 @@ def race_buckets(
     measure
         Samples a given number of coordinates of a contest's candidates, without dropping any.
     """
-    query_norm = float(np.linalg.norm(contest.query))
+    query_norm = float(np.linalg.norm(contest.problem.query))
+    limits = contest.limits
     # A third of delta each for the norms, the races and the champions' intervals.
-    norm_bounds = buckets.norm_bounds(contest.delta / 3.0)
-    share = contest.delta / (3.0 * buckets.n_bins)
+    norm_bounds = buckets.norm_bounds(limits.delta / 3.0)
+    share = limits.delta / (3.0 * buckets.n_bins)
     position = np.full(buckets.order.size, -1)
     position[contest.candidates] = np.arange(contest.candidates.size)
     in_order = buckets.order[position[buckets.order] >= 0]
@@ -119,10 +121,9 @@ def race_buckets(
         rows = rest[: buckets.size]
         rows = rows[norm_bounds[rows] * query_norm >= bar]
         entrants = np.concatenate([champions, rows])
-        part = contest.part(position[entrants], share)
-        if contest.budget is not None:
-            left = contest.budget - (0 if total is None else total.n_multiplies)
-            part = replace(part, budget=left)
+        left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
+        part = contest.part(position[entrants], share, left)
+        if left is not None:
             if left < entrants.size and total is not None:
                 total.stop_reason = StopReason.BUDGET
                 break
@@ -136,8 +137,8 @@ def race_buckets(
             # k champions sampled `size` times as long cost no more than a bin did, and a higher bar saves bins.
             sampled = outcome.n_multiplies // max(entrants.size, 1)
             size = buckets.size * max(sampled, 1)
-            if contest.budget is not None:
-                size = min(size, (contest.budget - total.n_multiplies) // champions.size)
+            if limits.budget is not None:
+                size = min(size, (limits.budget - total.n_multiplies) // champions.size)
                 if size < 1:
                     continue
             measured = measure(contest.part(position[champions], share), size)
@@ -159,16 +160,13 @@ def _add(total: Outcome | None, outcome: Outcome) -> Outcome:
     """Add up costs and rounds; survivors and scores are those of the latest race."""
     if total is None:
         return outcome
-    rounds: list[Round] = total.rounds + outcome.rounds
     reason = outcome.stop_reason
     for weaker in (StopReason.EPSILON, StopReason.BUDGET):
         if weaker in (total.stop_reason, reason):
             reason = weaker
-    return replace(
-        outcome,
-        n_multiplies=total.n_multiplies + outcome.n_multiplies,
-        n_rounds=total.n_rounds + outcome.n_rounds,
-        delta_spent=total.delta_spent + outcome.delta_spent,
-        stop_reason=reason,
-        rounds=rounds,
-    )
+    outcome.stop_reason = reason
+    outcome.n_multiplies += total.n_multiplies
+    outcome.n_rounds += total.n_rounds
+    outcome.delta_spent += total.delta_spent
+    outcome.rounds = total.rounds + outcome.rounds
+    return outcome

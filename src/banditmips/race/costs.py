@@ -30,32 +30,34 @@ class Costs:
     Attributes
     ----------
     stream, near_stream
-        A value of a whole row, multiplied (BLAS, and our exact products): read from memory, and where all atoms are in
-        the processor's cache.
-    block
-        A cached coordinate of an atom in round one: a sum and a paired variance.
-    prefix, prefix_row
-        A cached coordinate of a surviving atom in a later round, and going to that atom's place in memory.
+        A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
+        processor's cache.
+    convert
+        A value that BLAS cannot read (of one or two bytes), multiplied by our own loops.
+    row, row_overhead
+        A value of a row that is read on its own and multiplied exactly, and going to that row.
+    cell, rotate
+        A cell of a code, and rotating and rounding one entry of a query.
     gather
         A value read on its own from a row-major matrix: a cache line, most of which is not wanted.
-    column
-        A value read from a coordinate-major matrix, where neighbouring atoms share the cache line.
     arithmetic
         A value that has been gathered before and takes part in a round again.
-    round_overhead, call_overhead
-        One round, and what the Python around a race takes longer than that around a full product.
+    round_overhead, call_overhead, probe_overhead
+        One round on gathered values; what a race on codes takes longer than a product whatever its size; what a probe does.
     """
 
     stream: float = 0.23
     near_stream: float = 0.09
-    block: float = 0.22
-    prefix: float = 0.25
-    prefix_row: float = 60.0
-    gather: float = 12.0
-    column: float = 1.2
-    arithmetic: float = 0.3
-    round_overhead: float = 500.0
-    call_overhead: float = 15_000.0
+    convert: float = 0.2
+    row: float = 0.3
+    row_overhead: float = 400.0
+    cell: float = 0.015
+    rotate: float = 2.0
+    gather: float = 25.0
+    arithmetic: float = 1.0
+    round_overhead: float = 60_000.0
+    call_overhead: float = 30_000.0
+    probe_overhead: float = 80_000.0
 
     def stream_of(self, n_values: int) -> float:
         """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling."""
@@ -65,7 +67,7 @@ class Costs:
 
 _NEAR, _FAR = 1 << 21, 1 << 23
 """Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
-_MEASURED = ("stream", "near_stream", "block", "prefix", "gather", "arithmetic")
+_MEASURED = ("stream", "near_stream", "row", "cell", "rotate", "gather")
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -79,41 +81,35 @@ def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def measure_costs() -> Costs:
-    """Measure the constants that differ most between machines: streaming, gathering, and cached arithmetic."""
-    from banditmips.race import block_rounds, kernels
+    """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
+    from banditmips.core.codes import Codes
+    from banditmips.core.measuring import time_cells, time_rotation
+    from banditmips.core.rotation import Rotation
+    from banditmips.core.rows import Rows
 
     rng = np.random.default_rng(0)
-    n, d, size = 1024, 16384, 32
+    n, d, size = 1024, 8192, 32
     atoms = np.ones((n, d), dtype=np.float32)
     query = np.ones(d, dtype=np.float32)
-    every = np.arange(n)
-    columns = rng.permutation(d)[: 4 * size].reshape(4, size)
-    out = np.empty((n, size))
-    block = rng.standard_normal((size, n), dtype=np.float32)
-    sums = np.empty((2, n), dtype=np.float32)
-
-    def play_block() -> None:
-        block_rounds.block_pairs(block, every, query, 0, size, query, sums[0], sums[1])
-
-    play_block()
-    kernels.gather(atoms, every[:1], columns[0], out[:1])
+    every, columns = np.arange(n), rng.permutation(d)[: 4 * size].reshape(4, size)
+    out, rows = np.empty((n, size)), Rows([atoms])
     # Other columns each time: what has been gathered once would come from a cache.
-    gather = min(_best_time(lambda c=c: kernels.gather(atoms, every, c, out), 1) for c in columns)  # type: ignore[misc]
+    gather = min(_best_time(lambda c=c: rows.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
     stream = _best_time(lambda: atoms @ query)
-    near, near_query = atoms.reshape(-1)[: n * n].reshape(n, n), query[:n]
-    near_stream = _best_time(lambda: near @ near_query, 10)
-    block_time = _best_time(play_block, 20)
-    defaults = Costs()
-    measured_block = 1e9 * block_time / (n * size)
-    scale = measured_block / defaults.block
+    near = atoms.reshape(-1)[: n * n].reshape(n, n)
+    near_stream = _best_time(lambda: near @ query[:n], 10)
+    exact = np.ones(d)
+    one_by_one = _best_time(lambda: rows.scores(every, None, exact, 0), 2)
+    rotation = Rotation(d, 0)
+    codes = Codes(rotation, np.zeros(d), n, 2048)
     return replace(
-        defaults,
+        Costs(),
         stream=1e9 * stream / (n * d),
         near_stream=1e9 * near_stream / (n * n),
+        row=1e9 * one_by_one / (n * d),
+        cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n * 2048),
+        rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,
         gather=1e9 * gather / (n * size),
-        block=measured_block,
-        prefix=scale * defaults.prefix,
-        arithmetic=scale * defaults.arithmetic,
     )
 
 

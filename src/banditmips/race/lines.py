@@ -11,70 +11,14 @@ coordinates, by the sum of |q| over the line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.race import kernels
-from banditmips.race.elimination import Contest
-from banditmips.race.planner import Schedule
+from banditmips.core.statistics import PRODUCT
+from banditmips.race.sampled import Problem
 
-__all__ = ["FIRST_LINES", "MOST_LINES", "LimitedSchedule", "LineSchedule", "QueryLines"]
-
-FIRST_LINES, _GROWTH = 32, 1.5
-"""Lines in the first round: their terms are few, and sums of many alike coordinates may have heavy tails. Rounds grow
-faster than those of coordinates, because each waits for the disk."""
-MOST_LINES, _WITHOUT_SUCCESS = 0.5, 0.25
-"""Part of all bytes that sampling lines reads at most, and part after which half of the atoms must be gone: reading all
-the survivors is one long read, sampling is many short ones."""
-
-
-@dataclass(frozen=True)
-class LineSchedule(Schedule):
-    """Rounds of lines.
-
-    Attributes
-    ----------
-    n_candidates
-        Atoms at the beginning.
-    line_cost
-        Bytes read for a line over those that it takes.
-    """
-
-    first: int = FIRST_LINES
-    growth: float = _GROWTH
-    n_candidates: int = 0
-    line_cost: float = 1.0
-
-    def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
-        """Whether to compute the survivors exactly rather than to sample up to `size` lines."""
-        hopeless = size > self.first and 2 * n_survivors > self.n_candidates
-        most = _WITHOUT_SUCCESS if hopeless else MOST_LINES
-        return size * self.line_cost > most * population or self.exceeds_buffer(n_survivors, size)
-
-
-@dataclass(frozen=True)
-class LimitedSchedule(Schedule):
-    """Rounds of coordinates as far as they are at hand.
-
-    Attributes
-    ----------
-    limit
-        Coordinates at hand.
-    """
-
-    limit: int = 0
-
-    def next_size(self, size: int, population: int) -> int:
-        """Stop once at the limit, before going beyond it."""
-        following = super().next_size(size, population)
-        return min(following, self.limit) if size < self.limit else following
-
-    def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
-        """Whether to compute the survivors exactly rather than to sample up to `size` coordinates."""
-        return size > self.limit or super().should_finish(n_survivors, size, population)
-
+__all__ = ["QueryLines"]
 
 class QueryLines:
     """One query, line by line.
@@ -99,7 +43,7 @@ class QueryLines:
         column_squares: NDArray[np.float32] | None = None,
     ) -> None:
         d = query.size
-        self._is_product = objective == kernels.PRODUCT
+        self._is_product = objective == PRODUCT
         self._query = query
         self.starts = np.arange(0, d, line_width)
         self.widths = np.minimum(line_width, d - self.starts)
@@ -120,12 +64,6 @@ class QueryLines:
             fresh[seen] = False
         return np.add.reduceat(fresh, self.starts, dtype=np.int64)
 
-    def contest(self, contest: Contest, seen: NDArray[np.int64] | None) -> Contest:
-        """Turn a contest about coordinates into one about lines, whose terms are sums of terms."""
-        return replace(
-            contest,
-            query=np.ones(self.starts.size),
-            unit_costs=self.costs(seen),
-            objective=kernels.PRODUCT,
-            widths=self.widths,
-        )
+    def problem(self, seen: NDArray[np.int64] | None, n_seen: int) -> Problem:
+        """The query line by line: a line's term is the sum of its coordinates' terms."""
+        return Problem(np.ones(self.starts.size), self.costs(seen), PRODUCT, self.widths, n_seen)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.race.bounds import Bound
-from banditmips.race.elimination import Contest, Field, Reader, all_others, find_leaders, play_round
+from banditmips.core.rule import Rule
+from banditmips.race.sampled import Contest, Reader
 from banditmips.race.sampling import Sampler
+from banditmips.race.schedule import Schedule
 
 __all__ = ["Standing", "play_rounds"]
 
@@ -67,7 +68,7 @@ def play_rounds(
     contest: Contest,
     reader: Reader,
     sampler: Sampler,
-    bound: Bound,
+    rule: Rule,
     sizes: Sequence[int],
     n_played: int,
     n_guests: int,
@@ -88,40 +89,41 @@ def play_rounds(
         How many of the candidates, the last ones, live elsewhere. They are compared with, they count for what they
         take here, and they are not reported.
     announced
-        Candidates that every place has been told to lead, for `Contest.epsilon`; empty if there are none yet.
+        Candidates that every place has been told to lead, for the allowed shortfall; empty if there are none yet.
     """
-    field = Field(contest)
+    source = contest.source(reader, sampler, Schedule())
+    alive = source.alive
     own_rows = contest.candidates[: contest.candidates.size - n_guests]
-    estimates, radius = np.zeros(field.rows.size), np.full(field.rows.size, np.inf)
     n_rounds, repeated = n_played, 0
     exact = within_epsilon = False
     for number in range(max(n_played, 1), len(sizes) + 1):
         size = sizes[number - 1]
         n_rounds = number
-        view = play_round(contest, field, reader, sampler.prefix(size), sampler.population, number)
+        source.advance(size)
         if number == n_played:
-            repeated = int(field.seen[: own_rows.size].sum())
+            repeated = int(source.taken[: own_rows.size].sum())
         exact = size == sampler.population and not sampler.with_replacement
         if exact:
-            estimates, radius = view.estimates, np.zeros(view.estimates.size)
+            alive.radius_array[:] = 0.0
             break
-        kept = ~bound.beaten(view, find_leaders(view.ranking_scores, contest.k), 0.0)
-        if contest.epsilon > 0.0:
-            leaders = np.flatnonzero(np.isin(field.rows, announced))
-            if leaders.size == contest.k and kept[leaders].all():
-                within_epsilon = all_others(bound.beaten(view, leaders, contest.epsilon), leaders)
-        estimates, radius = view.estimates[kept], bound.score_radius(view)[kept]
-        field.keep(kept)
-        if within_epsilon or field.rows.size <= contest.k:
+        n_beaten = rule.judge_round(source, number)
+        if contest.limits.epsilon > 0.0:
+            leaders = np.flatnonzero(np.isin(alive.row_array, announced))
+            if leaders.size == contest.k and not alive.beaten_array[leaders].any():
+                within_epsilon = rule.settles(source, number, leaders, contest.limits.epsilon)
+        if n_beaten:
+            source.keep()
+        if within_epsilon or alive.n <= contest.k:
             break
-    own = np.isin(field.rows, own_rows)
+    own = np.isin(alive.row_array, own_rows)
+    seen = source.taken[own]
     return Standing(
-        rows=field.rows[own],
-        scores=estimates[own],
-        radius=radius[own],
-        seen=np.zeros_like(field.seen[own]) if sampler.with_replacement else field.seen[own],
+        rows=alive.row_array[own],
+        scores=alive.estimate_array[own],
+        radius=alive.radius_array[own],
+        seen=np.zeros_like(seen) if sampler.with_replacement else seen,
         n_rounds=n_rounds,
         exact=exact,
         within_epsilon=within_epsilon,
-        n_multiplies=field.n_multiplies - repeated,
+        n_multiplies=source.n_multiplies - repeated,
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.race import kernels
+from banditmips.core import numbers
 
 __all__ = [
     "EVEN_ENOUGH_FOR_CACHE",
@@ -58,7 +58,7 @@ class Sampler(ABC):
     population : int
         How many coordinates there are to sample from.
     follows_uniform_order : bool
-        Whether the order is that of `kernels.permuted_coordinates`, the one that an index caches.
+        Whether the order is that of `numbers.permuted_coordinates`, the one that an index caches.
     with_replacement : bool
         Whether a coordinate may come again (then a prefix never becomes exact).
     """
@@ -111,7 +111,7 @@ class UniformSampler(Sampler):
         while found < size:
             density = self.population / self._d
             stop = min(self._d, self._visited + max(64, int(1.1 * (size - found) / density)))
-            piece = kernels.permuted_coordinates(self._seed, self._d, self._visited, stop)
+            piece = numbers.permuted_coordinates(self._seed, self._d, self._visited, stop)
             if self._in_support is not None:
                 piece = piece[self._in_support[piece]]
             self._visited = stop
@@ -155,8 +155,8 @@ class BottomKSampler(Sampler):
         self._coordinates = coordinates
         self._weights = weights
         self._total_weight = float(weights.sum())
-        self._keys = kernels.exponential_keys(seed, coordinates, weights)
-        self._group_weight, self._group_count = kernels.weight_profile(weights)
+        self._keys = numbers.exponential_keys(seed, coordinates, weights)
+        self._group_weight, self._group_count = numbers.weight_profile(weights)
         self._order = np.empty(0, dtype=np.int64)
         self._solved = (0.0, 0.0)
 
@@ -226,7 +226,7 @@ class ReplacementSampler(Sampler):
     def prefix(self, size: int) -> SamplePrefix:
         """Describe the first `size` draws."""
         if size > self._draws.size:
-            numbers = kernels.uniforms(self._seed, self._draws.size, size) * self._cumulative[-1]
+            numbers = numbers.uniforms(self._seed, self._draws.size, size) * self._cumulative[-1]
             new = np.searchsorted(self._cumulative, numbers, side="right")
             self._draws = np.concatenate([self._draws, np.minimum(new, self.population - 1)])
         chosen = self._draws[:size]

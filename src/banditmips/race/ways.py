@@ -1,4 +1,4 @@
-"""On what a query's race is run: coordinates, cached coordinates, lines; and when there is nothing to race for.
+"""What a query samples: coordinates, cached coordinates, lines; and when there is nothing to sample for.
 
 Atoms in memory are sampled coordinate by coordinate. Where one coordinate costs as much as its whole line (pages of a
 file, chunks), a race begins on cached coordinates, if an index has them, and goes on with lines.
@@ -12,30 +12,37 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import Options
-from banditmips.atoms.cache import CachedReader
-from banditmips.atoms.lines import LineReader
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore
-from banditmips.atoms.reading import StoreReader
-from banditmips.atoms.sparse import SparseReader, SparseStore
-from banditmips.race import kernels
-from banditmips.race.elimination import Contest, Reader
-from banditmips.race.lines import FIRST_LINES, MOST_LINES, LimitedSchedule, LineSchedule, QueryLines
-from banditmips.race.packed import PackedSchedule
-from banditmips.race.planner import Schedule
+from banditmips.atoms.sparse import SparseStore
+from banditmips.core.certain import ScoreMap
+from banditmips.core.sample_source import PerAtom
+from banditmips.core.statistics import PRODUCT
+from banditmips.race.line_reader import LineReader
+from banditmips.race.lines import QueryLines
+from banditmips.race.readers import CachedReader, SparseReader, StoreReader
+from banditmips.race.rules import compares_pairs, make_sampler
+from banditmips.race.sampled import Contest, Reader
 from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
-from banditmips.race.setup import make_sampler
+from banditmips.race.schedule import (
+    FIRST_LINES,
+    MOST_LINES,
+    LimitedSchedule,
+    LineSchedule,
+    PackedSchedule,
+    Schedule,
+)
 
 if TYPE_CHECKING:
-    from banditmips._query import AtomSet
+    from banditmips._options import Options
+    from banditmips.race.atom_set import AtomSet
 
 __all__ = [
-    "Course",
+    "Way",
     "Situation",
-    "coordinate_course",
-    "course_to_measure",
-    "make_courses",
+    "coordinate_way",
+    "way_to_measure",
+    "make_ways",
     "worth_going_on",
 ]
 
@@ -51,7 +58,7 @@ gathered, so all together a sixth of the matrix), and what is always allowed."""
 
 
 @dataclass(frozen=True)
-class Course:
+class Way:
     """One thing to sample, and how.
 
     Attributes
@@ -61,7 +68,7 @@ class Course:
     share
         Part of all coordinates that lie in the sampler's population.
     seen
-        Coordinates that an earlier course has seen.
+        Coordinates that an earlier way has seen.
     lines
         The query line by line, if lines are sampled.
     """
@@ -75,21 +82,29 @@ class Course:
     lines: QueryLines | None = None
 
     def contest(self, contest: Contest) -> Contest:
-        """Turn a contest about all coordinates into one on this course."""
-        contest = replace(contest, needed_scatter=self.share * contest.needed_scatter)
-        return contest if self.lines is None else self.lines.contest(contest, self.seen)
+        """Turn a contest about all coordinates into one on what is sampled here."""
+        atoms = _scaled_needs(contest.atoms, self.share)
+        if self.lines is None:
+            return replace(contest, atoms=atoms)
+        n_seen = 0 if self.seen is None else int(contest.problem.unit_costs[self.seen].sum())
+        return replace(contest, atoms=atoms, problem=self.lines.problem(self.seen, n_seen))
+
+
+def _scaled_needs(atoms: PerAtom, share: float) -> PerAtom:
+    """What is known of atoms, if only a share of their scatter lies where it can be sampled."""
+    return PerAtom(atoms.row_scale, atoms.centers, share * atoms.needed_scatter, atoms.offsets, atoms.unrelated)
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A query before the race: all that a course is chosen by."""
+    """A query before the race: all that a way is chosen by."""
 
     atoms: AtomSet
     options: Options
     query: NDArray[np.float64]
     objective: int
     support: NDArray[np.int64]
-    row_scale: NDArray[np.float64] | None
+    scores: ScoreMap
     k: int
 
     @property
@@ -108,7 +123,7 @@ class Situation:
             self.query,
             self.support if few else None,
             self.objective,
-            self.row_scale,
+            self.scores,
             check_finite=self.check_finite,
         )
         if isinstance(reader, CachedReader) and cache is not None:
@@ -129,7 +144,7 @@ class Situation:
         """Whether uniform coordinates suit the options and a query, or its non-zero part."""
         if self.options.sampling not in ("auto", "uniform") or self.options.replacement:
             return False
-        is_product = self.objective == kernels.PRODUCT
+        is_product = self.objective == PRODUCT
         return not is_product or (self.support.size > 0 and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE)
 
     def takes_packed(self) -> bool:
@@ -140,14 +155,14 @@ class Situation:
     def why_exactly(self) -> str | None:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
-        if isinstance(store, SparseStore) and self.options.rescore:
+        if isinstance(store, SparseStore) and self.options.minimise == "time":
             if store.by_column is None:
                 return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
             mean = store.n_stored / store.shape[0]
             if mean < _SPARSE_RACE:
                 return (
                     f"atoms have {mean:.3g} stored entries on average; from {_SPARSE_RACE:,} on a race is faster "
-                    "(rescore=False races for fewer multiplies)"
+                    "(minimise='multiplies' samples all the same)"
                 )
             return None
         if isinstance(store, PackedStore):
@@ -179,7 +194,7 @@ def _share_of_first_round(store: PartStore, n_lines: int) -> float:
     return FIRST_LINES * store.line_cost / max(n_lines, 1)
 
 
-def coordinate_course(situation: Situation) -> Course:
+def coordinate_way(situation: Situation) -> Way:
     """Sample coordinates."""
     atoms, options, support = situation.atoms, situation.options, situation.support
     sampler = make_sampler(
@@ -192,7 +207,7 @@ def coordinate_course(situation: Situation) -> Course:
     schedule = Schedule()
     if isinstance(atoms.store, SparseStore):
         schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
-    return Course(
+    return Way(
         f"{type(sampler).__name__}, bound {options.bound}",
         situation.reader(cached=sampler.follows_uniform_order),
         sampler,
@@ -201,21 +216,21 @@ def coordinate_course(situation: Situation) -> Course:
     )
 
 
-def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
+def make_ways(situation: Situation, n_candidates: int) -> list[Way]:
     """Choose what to sample first, and what to go on with where that has not decided the race."""
     packed = situation.atoms.store
     if isinstance(packed, PackedStore) and situation.takes_packed():
-        return [_packed_course(situation, packed, n_candidates)]
+        return [_packed_way(situation, packed, n_candidates)]
     store = situation.lined
-    if store is None or situation.options.bound != "paired":
-        return [coordinate_course(situation)]
-    courses: list[Course] = []
+    if store is None or not compares_pairs(situation.options):
+        return [coordinate_way(situation)]
+    ways: list[Way] = []
     seen = None
     cache = situation.atoms.cache
     if cache is not None and situation.takes_cache():
         seen = cache.order
-        courses.append(
-            Course(
+        ways.append(
+            Way(
                 f"{cache.n_coordinates} cached coordinates, bound paired",
                 situation.reader(cached=True),
                 UniformSampler(situation.query.size, situation.options.seed, None),
@@ -223,13 +238,13 @@ def make_courses(situation: Situation, n_candidates: int) -> list[Course]:
                 share=1.0,
             )
         )
-    lines = _line_course(situation, store, n_candidates, seen)
+    lines = _line_way(situation, store, n_candidates, seen)
     if lines is not None:
-        courses.append(lines)
-    return courses or [coordinate_course(situation)]
+        ways.append(lines)
+    return ways or [coordinate_way(situation)]
 
 
-def _packed_course(situation: Situation, store: PackedStore, n_candidates: int) -> Course:
+def _packed_way(situation: Situation, store: PackedStore, n_candidates: int) -> Way:
     """Sample uniformly as far as coordinates are stored by coordinate, from the cache as far as that goes."""
     query, support, seed = situation.query, situation.support, situation.options.seed
     cache, layout = situation.atoms.cache, store.layout
@@ -252,7 +267,7 @@ def _packed_course(situation: Situation, store: PackedStore, n_candidates: int) 
         row_cost=layout.rows_chunk[0] * layout.d if situation.options.rescore else None,
         n_returned=situation.k,
     )
-    return Course(
+    return Way(
         f"{n_packed} packed coordinates, bound {situation.options.bound}",
         situation.reader(cached=everywhere),
         UniformSampler(query.size, seed, inside),
@@ -261,20 +276,20 @@ def _packed_course(situation: Situation, store: PackedStore, n_candidates: int) 
     )
 
 
-def course_to_measure(situation: Situation, n_candidates: int, size: int) -> tuple[Course, int]:
+def way_to_measure(situation: Situation, n_candidates: int, size: int) -> tuple[Way, int]:
     """Choose what to measure a few atoms on with `size` coordinates, and how many units of it are as many."""
-    course = make_courses(situation, n_candidates)[0]
-    if isinstance(course.schedule, LimitedSchedule):
-        return course, min(size, course.schedule.limit)
-    if course.lines is None:
-        return course, size
-    n_lines = size // int(course.lines.widths[0])
-    return (course, n_lines) if n_lines > 1 else (coordinate_course(situation), size)
+    way = make_ways(situation, n_candidates)[0]
+    if isinstance(way.schedule, LimitedSchedule):
+        return way, min(size, way.schedule.limit)
+    if way.lines is None:
+        return way, size
+    n_lines = size // int(way.lines.widths[0])
+    return (way, n_lines) if n_lines > 1 else (coordinate_way(situation), size)
 
 
-def _line_course(
+def _line_way(
     situation: Situation, store: PartStore, n_candidates: int, seen: NDArray[np.int64] | None
-) -> Course | None:
+) -> Way | None:
     """Sample lines; None if there are too few."""
     options, facts = situation.options, situation.atoms.facts
     squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
@@ -290,16 +305,16 @@ def _line_course(
         situation.query,
         lines,
         situation.objective,
-        situation.row_scale,
+        situation.scores,
         None if facts is None else facts.means,
         situation.check_finite,
     )
     schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost)
     text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
-    return Course(text, reader, sampler, schedule, lines.share, seen, lines)
+    return Way(text, reader, sampler, schedule, lines.share, seen, lines)
 
 
-def worth_going_on(course: Course, n_survivors: int, k: int, rescore: bool) -> bool:
-    """Whether to race the survivors on this course, rather than to read all of them."""
+def worth_going_on(n_survivors: int, k: int, rescore: bool) -> bool:
+    """Whether to race the survivors on other cells, rather than to read all of them."""
     # A few atoms more than those that are read anyway are not worth many short reads.
     return not rescore or n_survivors > 4 * k

@@ -9,13 +9,23 @@ from banditmips._threads import in_pieces
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
-from banditmips.race import kernels
+from banditmips.atoms.cache import WarmCache
+from banditmips.atoms.sparse import SparseStore
+from banditmips.core.certain import ScoreMap
+from banditmips.core.statistics import PRODUCT
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["StoreReader"]
+__all__ = ["CachedReader", "SparseReader", "StoreReader", "mapped"]
 
 _LEAST_GATHERED, _LEAST_SUMMED = 1 << 13, 1 << 18
 """Entries in memory that are worth a thread of their own: read one by one, and summed row by row (100 microseconds)."""
+
+
+def mapped(scores: ScoreMap, sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Turn sums of the rows' terms into scores."""
+    if scores.factors is not None:
+        sums = sums * scores.factors[rows]
+    return sums if scores.offsets is None else sums + scores.offsets[rows]
 
 
 class StoreReader:
@@ -26,8 +36,8 @@ class StoreReader:
     query : float64, shape (d,)
     support : int64 array, or None
         Coordinates that can contribute, where they are few enough for exact scores to visit them alone.
-    row_scale : float64, shape (n,), or None
-        Factor on all terms of an atom (for the cosine).
+    scores : ScoreMap
+        What becomes of the sum of an atom's terms (for the cosine).
     check_finite : bool
         Whether values have to be checked as they are read, because nobody has looked at them before.
     """
@@ -38,7 +48,7 @@ class StoreReader:
         query: NDArray[np.float64],
         support: NDArray[np.int64] | None,
         objective: int,
-        row_scale: NDArray[np.float64] | None,
+        scores: ScoreMap,
         check_finite: bool,
     ) -> None:
         self._store = store
@@ -46,10 +56,10 @@ class StoreReader:
         self._whole_query = query
         self._query = query if support is None else query[support]
         self._objective = objective
-        self._row_scale = row_scale
+        self._scores = scores
         self._check_finite = check_finite
         # Where the query is 0 there is nothing to multiply, whether or not the entry is read.
-        self._row_cost = int(np.count_nonzero(query)) if objective == kernels.PRODUCT else query.size
+        self._row_cost = int(np.count_nonzero(query)) if objective == PRODUCT else query.size
 
     def exact_cost(self, rows: NDArray[np.int64]) -> int:
         """Multiplies that the rows' exact scores take."""
@@ -89,11 +99,9 @@ class StoreReader:
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rows' exact scores."""
-        scores = self._sums(rows)
-        if self._row_scale is not None:
-            scores = scores * self._row_scale[rows]
+        scores = mapped(self._scores, self._sums(rows), rows)
         if not np.isfinite(scores).all():
-            self._complain(int(rows[np.flatnonzero(~np.isfinite(scores))[0]]))
+            self.complain(int(rows[np.flatnonzero(~np.isfinite(scores))[0]]))
         return scores
 
     def _sums(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -104,7 +112,7 @@ class StoreReader:
             return sum_rows(0, rows.size)
         return np.concatenate(in_pieces(sum_rows, rows.size, _LEAST_SUMMED // max(self._query.size, 1)))
 
-    def _complain(self, row: int) -> None:
+    def complain(self, row: int) -> None:
         """Say where a row's score stops being finite."""
         columns = np.arange(self._store.shape[1]) if self._columns is None else self._columns
         values = np.empty((1, columns.size))
@@ -114,3 +122,40 @@ class StoreReader:
             value, column = values[0, bad[0]], columns[bad[0]]
             raise BadAtomError(f"atoms has {value} at row {{row}}, column {column} (argument 'atoms')", row)
         raise BadAtomError("the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')", row)
+
+
+class CachedReader(StoreReader):
+    """A reader for races in the uniform order, which takes what it can from the cache."""
+
+    cache: WarmCache
+
+    def read(
+        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
+        """Read from the cache as far as it goes, then from the store."""
+        stop = sample.coordinates.size
+        cached = min(stop, self.cache.n_coordinates)
+        if start < cached:
+            self.cache.read(rows, start, cached, out[:, : cached - start])
+        if stop > max(cached, start):
+            begin = max(cached, start)
+            super().read(rows, sample, begin, out[:, begin - start :])
+        return None
+
+
+class SparseReader(StoreReader):
+    """One query's view of a sparse matrix: what it counts are stored entries."""
+
+    _store: SparseStore
+
+    def _nonzero(self) -> NDArray[np.bool_]:
+        return self._whole_query != 0.0 if self._objective == PRODUCT else np.ones(self._whole_query.size, bool)
+
+    def exact_cost(self, rows: NDArray[np.int64]) -> int:
+        """Stored entries of the rows where there is something to multiply."""
+        return self._store.count_stored(rows, self._nonzero())
+
+    def _gather(
+        self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]
+    ) -> NDArray[np.int64] | None:
+        return self._store.gather_stored(rows, columns, out)

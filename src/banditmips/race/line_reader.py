@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.parts import Part, PartStore, part_sums
+from banditmips.core.certain import ScoreMap
 from banditmips.race.lines import QueryLines
+from banditmips.race.readers import mapped
 from banditmips.race.sampling import SamplePrefix
 
 __all__ = ["LineReader"]
@@ -32,8 +34,8 @@ class LineReader:
     store : PartStore
     query : float64, shape (d,)
     lines : QueryLines
-    row_scale : float64, shape (n,), or None
-        Factor on all terms of an atom (for the cosine); the race applies it to sampled terms itself.
+    scores : ScoreMap
+        What becomes of the sum of an atom's terms (for the cosine); the race applies it to sampled terms itself.
     centers : float64, shape (n,), or None
         Means of the atoms' entries, about which their scatter is measured; None if nobody asks for it.
     check_finite : bool
@@ -46,7 +48,7 @@ class LineReader:
         query: NDArray[np.float64],
         lines: QueryLines,
         objective: int,
-        row_scale: NDArray[np.float64] | None,
+        scores: ScoreMap,
         centers: NDArray[np.float64] | None,
         check_finite: bool,
     ) -> None:
@@ -54,7 +56,7 @@ class LineReader:
         self._query = query
         self._lines = lines
         self._objective = objective
-        self._row_scale = row_scale
+        self._scores = scores
         self._centers = centers
         self._check_finite = check_finite
         self._seen: list[_Seen] = []
@@ -114,10 +116,9 @@ class LineReader:
                 fresh[seen.lines] = False
         for part in self._store.read_parts(ascending, self._spans(np.flatnonzero(fresh))):
             totals[part.rows] += self._sum(part, ascending)
-        if self._row_scale is not None:
-            totals *= self._row_scale[ascending]
+        totals = mapped(self._scores, totals, ascending)
         if not np.isfinite(totals).all():
-            self._complain(ascending[~np.isfinite(totals)][:1])
+            self.complain(ascending[~np.isfinite(totals)][:1])
         return totals[place]
 
     def _spans(self, lines: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -130,7 +131,7 @@ class LineReader:
             (self._store.line(a)[0], self._store.line(b)[1]) for a, b in zip(first.tolist(), last.tolist(), strict=True)
         ]
 
-    def _complain(self, row: NDArray[np.int64]) -> None:
+    def complain(self, row: NDArray[np.int64]) -> None:
         """Say where a row's score stops being finite."""
         for part in self._store.read_parts(row, [(0, self._store.shape[1])]):
             bad = np.flatnonzero(~np.isfinite(part.values[0]))

@@ -1,13 +1,14 @@
-"""From options to a sampler and a bound, for one query."""
+"""From options to a sampler and a rule, for one query."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import Options
-from banditmips.race import kernels
-from banditmips.race.bounds import BernsteinBound, Bound, HoeffdingBound, PairedBound
+from banditmips.core.rule import BernsteinRule, HoeffdingRule, PairedRule, Rule
+from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
 from banditmips.race.sampling import (
     EVEN_ENOUGH_FOR_CACHE,
     BottomKSampler,
@@ -19,21 +20,30 @@ from banditmips.race.sampling import (
     unevenness,
 )
 
-__all__ = ["OBJECTIVE_CODES", "make_bound", "make_sampler", "resolve_sampling"]
+if TYPE_CHECKING:
+    from banditmips._options import Options
+
+__all__ = ["OBJECTIVE_CODES", "compares_pairs", "make_rule", "make_sampler", "resolve_sampling"]
 
 OBJECTIVE_CODES = {
-    "inner_product": kernels.PRODUCT,
-    "cosine": kernels.PRODUCT,
-    "neg_sqeuclidean": kernels.NEG_SQUARED_DIFFERENCE,
-    "neg_l1": kernels.NEG_ABSOLUTE_DIFFERENCE,
+    "inner_product": PRODUCT,
+    "cosine": PRODUCT,
+    "correlation": PRODUCT,
+    "neg_sqeuclidean": NEG_SQUARED_DIFFERENCE,
+    "neg_l1": NEG_ABSOLUTE_DIFFERENCE,
 }
+
+
+def compares_pairs(options: Options) -> bool:
+    """Whether sampled atoms are compared pair by pair, which needs to be told nothing."""
+    return options.bound in ("auto", "codes", "paired")
 
 
 def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:
     """Decide what ``sampling="auto"`` means for this query (its entries on the support)."""
     if options.sampling != "auto":
         return options.sampling
-    if options.bound != "paired" or OBJECTIVE_CODES[options.objective] != kernels.PRODUCT:
+    if not compares_pairs(options) or OBJECTIVE_CODES[options.objective] != PRODUCT:
         return "uniform"  # theorems hold for it, and other objectives give no hint what to prefer
     if has_cache and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE:
         return "uniform"
@@ -90,7 +100,7 @@ def _indicator(support: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
     return inside
 
 
-def make_bound(
+def make_rule(
     options: Options,
     sampler: Sampler,
     query_on_support: NDArray[np.float64],
@@ -98,13 +108,12 @@ def make_bound(
     delta: float,
     n_candidates: int,
     k: int,
-) -> Bound:
-    """Make the bound that the options name, for `n_candidates` atoms and this share of delta."""
-    if options.bound == "paired":
-        return PairedBound(delta, n_candidates, k, options.absolute)
+) -> Rule:
+    """Make the rule that the options name, for `n_candidates` atoms and this share of delta."""
+    if options.bound in ("auto", "codes", "paired"):
+        return PairedRule(delta, n_candidates, k, options.absolute)
     if options.bound == "bernstein":
-        width = _term_width(options, sampler, query_on_support, known_range)
-        return BernsteinBound(delta, n_candidates, options.replacement, width)
+        return BernsteinRule(delta, n_candidates, _term_width(options, sampler, query_on_support, known_range))
     sigma: float | None
     per_row = False
     if options.sigma == "estimate":
@@ -114,8 +123,7 @@ def make_bound(
     else:
         sigma = _term_width(options, sampler, query_on_support, known_range) / 2.0
         per_row = True
-    serfling = options.bound == "hoeffding_serfling"
-    return HoeffdingBound(delta, n_candidates, options.replacement, sigma, per_row, serfling)
+    return HoeffdingRule(delta, n_candidates, sigma, per_row, options.bound == "hoeffding_serfling")
 
 
 def _term_width(
@@ -135,7 +143,7 @@ def _term_width(
     if query.size == 0:
         return 0.0
     low, high = value_range
-    if OBJECTIVE_CODES[options.objective] == kernels.PRODUCT:
+    if OBJECTIVE_CODES[options.objective] == PRODUCT:
         factors, total = sampler.range_factors(query)
         corners = np.outer([factors.min(), factors.max()], [low, high])
         return total * float(corners.max() - corners.min())

@@ -1,0 +1,104 @@
+"""The atoms of a search, with all that is known about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from banditmips._options import Options
+    from banditmips.atoms import AtomStore
+    from banditmips.atoms.cache import WarmCache
+    from banditmips.atoms.facts import AtomFacts
+    from banditmips.core.codes import Codes
+    from banditmips.race.buckets import Buckets
+
+__all__ = ["AtomSet", "candidates_of", "check_range", "check_seed", "describe"]
+
+_DTYPE_RANGES = {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "i1": (-128.0, 127.0)}
+"""Ranges that a dtype gives away, narrow enough to be of use."""
+
+
+@dataclass(frozen=True)
+class AtomSet:
+    """The atoms of a search, with all that is known about them.
+
+    Attributes
+    ----------
+    facts, codes, cache, buckets
+        What an index has prepared; None for a search without one.
+    by_column : array of shape (d, n), or None
+        A copy of the atoms, one coordinate after another.
+    removed : bool array of shape (n,), or None
+        Atoms that are no longer to be found.
+    unchecked : bool
+        Whether the user asked for no check of the entries.
+    prepared : dict
+        What searches have made of these once for all.
+    """
+
+    store: AtomStore
+    facts: AtomFacts | None = None
+    codes: Codes | None = None
+    cache: WarmCache | None = None
+    buckets: Buckets | None = None
+    by_column: NDArray[Any] | None = None
+    removed: NDArray[np.bool_] | None = None
+    unchecked: bool = False
+    prepared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def known_range(self) -> tuple[float, float] | None:
+        """An interval that holds every entry, if somebody has looked, or the type of the entries tells."""
+        if self.facts is None:
+            return _DTYPE_RANGES.get(self.store.dtype.str[1:])
+        return self.facts.low, self.facts.high
+
+
+def check_range(atoms: AtomSet, options: Options) -> None:
+    """Refuse a range of the atoms' entries that is known not to hold them."""
+    given = options.value_range
+    if atoms.facts is None or given is None:
+        return
+    low, high = atoms.facts.low, atoms.facts.high
+    if not given[0] <= low <= high <= given[1]:
+        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {low} and {high}")
+
+
+def check_seed(store: AtomStore, options: Options) -> None:
+    """Refuse a seed whose coordinates are not the ones that were packed."""
+    from banditmips.atoms.packed import PackedStore
+
+    if isinstance(store, PackedStore) and store.seed != options.seed:
+        raise ValueError(f"seed must be {store.seed}, with which these atoms were packed, got {options.seed}")
+
+
+def candidates_of(
+    n: int, excluded: NDArray[np.bool_] | None, removed: NDArray[np.bool_] | None
+) -> NDArray[np.int64] | None:
+    """The atoms that take part; None for all."""
+    if excluded is None and removed is None:
+        return None
+    out = np.zeros(n, dtype=np.bool_)
+    for mask in (excluded, removed):
+        if mask is not None:
+            out |= mask
+    return np.flatnonzero(~out) if out.any() else None
+
+
+def describe(atoms: AtomSet) -> str:
+    """Say in words what there is."""
+    n, d = atoms.store.shape
+    parts = [f"atoms: {n:,} x {d:,}, {atoms.store.dtype}"]
+    if atoms.codes is not None:
+        parts.append(f"codes of {atoms.codes.n_bits} bits")
+    if atoms.cache is not None:
+        parts.append(f"{atoms.cache.n_coordinates} coordinates of each atom are kept")
+    if atoms.by_column is not None:
+        parts.append("a copy by coordinate")
+    if atoms.facts is None:
+        parts.append("nothing known of them")
+    return "; ".join(parts)

@@ -1,0 +1,79 @@
+"""The full product: every score of every query, by BLAS where it can, and exactly where its rounding matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._threads import in_pieces
+from banditmips.core.certain import ScoreMap
+
+__all__ = ["best_of_products", "can_use_blas", "products_with_all"]
+
+_ROUNDING = 4.0
+"""Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of any length
+stay below 1 for blocked summation.)"""
+
+
+_LEAST_PRODUCTS = 1 << 20
+"""Multiplies that are worth a thread of their own."""
+
+
+def can_use_blas(array: NDArray[Any]) -> bool:
+    """Whether NumPy hands products with this array to BLAS without copying it."""
+    return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
+    """Products of all atoms with some queries, one row for each query; divided among the threads at hand."""
+
+    def multiply(start: int, stop: int) -> NDArray[Any]:
+        part = array[start:stop]
+        return np.asarray((part @ queries[0])[np.newaxis] if len(queries) == 1 else queries @ part.T)
+
+    least = max(1, _LEAST_PRODUCTS // (array.shape[1] * len(queries)))
+    return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)
+
+
+def best_of_products(
+    products: NDArray[Any],
+    norms: tuple[float, float],
+    scores: ScoreMap,
+    exact: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    k: int,
+    absolute: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the best k rows by exact score: of those whose products are among the best, or too close to tell.
+
+    Parameters
+    ----------
+    products
+        Inner products of all atoms with one query, as BLAS gives them.
+    norms
+        Norm of the query, and the largest norm of an atom (NaN if nobody knows it: then the best row's norm serves).
+    scores
+        How scores follow from them.
+    exact
+        Gives the exact scores of rows.
+    """
+    rough = products.astype(np.float64)
+    slack = _ROUNDING * float(np.finfo(products.dtype).eps) * norms[0] * norms[1]
+    width = np.full(1, slack)
+    if scores.factors is not None:
+        rough *= scores.factors
+        width = slack * np.abs(scores.factors)
+    if scores.offsets is not None:
+        rough += scores.offsets
+    ranked = np.abs(rough) if absolute else rough
+    if k >= ranked.size:
+        close = np.arange(ranked.size)
+    else:
+        bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
+        # What is not finite is looked at too: an exact score says what is wrong with it.
+        close = np.flatnonzero(~(ranked + width < bar))
+    values = exact(close)
+    order = np.lexsort((close, -(np.abs(values) if absolute else values)))[:k]
+    return close[order], values[order]

@@ -1,0 +1,394 @@
+"""One query: look at it, choose a way, race, finish."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms import DenseStore, JoinedStore
+from banditmips.core.answer import Known, Times, answer
+from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
+from banditmips.core.code_source import make_dither
+from banditmips.core.exact import Exact, ReaderExact, RowsExact
+from banditmips.core.loop import Limits, Outcome
+from banditmips.core.records import StopReason, Trace
+from banditmips.core.rows import Rows
+from banditmips.core.rule import MIN_SCATTER_SEEN, drop_certain
+from banditmips.core.sample_source import PerAtom
+from banditmips.core.statistics import PRODUCT
+from banditmips.core.survivors import Survivors
+from banditmips.race.atom_set import AtomSet, candidates_of, describe
+from banditmips.race.buckets import race_buckets
+from banditmips.race.costs import costs
+from banditmips.race.full import best_of_products, can_use_blas
+from banditmips.race.plan import NO_TIMES, code_times, probe_sampling, sampling_can_pay
+from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, make_rule
+from banditmips.race.sampled import Contest, Problem, measure, race_on
+from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
+
+if TYPE_CHECKING:
+    from banditmips._options import Options
+
+__all__ = ["Query", "index_rows"]
+
+_CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
+"""Relative error that the sums behind certain bounds may have, at most."""
+
+
+def index_rows(atoms: AtomSet) -> Rows | None:
+    """The atoms as compiled code reads them, if they are all in memory."""
+    if "rows" not in atoms.prepared:
+        stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
+        if isinstance(atoms.store, DenseStore):
+            atoms.prepared["rows"] = atoms.store.rows
+        elif all(isinstance(store, DenseStore) and store.rows is not None for store in stores):
+            atoms.prepared["rows"] = Rows([store.array for store in stores])  # type: ignore[attr-defined]
+        else:
+            atoms.prepared["rows"] = None
+    rows: Rows | None = atoms.prepared["rows"]
+    return rows
+
+
+def _known(atoms: AtomSet) -> Known:
+    """What an index has prepared, as the core takes it."""
+    if "known" not in atoms.prepared:
+        facts, codes = atoms.facts, atoms.codes
+        bounds = None
+        if facts is not None:
+            bounds = CertainBounds(facts.means, np.sqrt(facts.scatter), atoms.store.shape[1], _CERTAIN_ROUNDING)
+        atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
+    known: Known = atoms.prepared["known"]
+    return known
+
+
+class Query:
+    """One query on its way from the user's row to the atoms found.
+
+    Parameters
+    ----------
+    atoms : AtomSet
+    query : float64 array of shape (d,), finite
+    k : int
+    options : Options
+    excluded : bool array of shape (n,), or None
+        Atoms that take no part.
+    """
+
+    def __init__(
+        self, atoms: AtomSet, query: NDArray[np.float64], k: int, options: Options, excluded: NDArray[np.bool_] | None
+    ) -> None:
+        self._atoms = atoms
+        self._options = options
+        self._k = k
+        n, d = atoms.store.shape
+        self._query = query
+        candidates = candidates_of(n, excluded, atoms.removed)
+        self._candidates = np.arange(n) if candidates is None else candidates
+        self._objective = OBJECTIVE_CODES[options.objective]
+        # Where the query is 0, a product adds nothing; a difference does.
+        self._support = np.flatnonzero(query) if self._objective == PRODUCT else np.arange(d)
+        self._map = self._score_map()
+        self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
+        self._exact = self._make_exact()
+
+    def _score_map(self) -> ScoreMap:
+        """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
+        objective, facts, query = self._options.objective, self._atoms.facts, self._query
+        if objective not in ("cosine", "correlation"):
+            return ScoreMap()
+        assert facts is not None
+        if objective == "cosine":
+            norms = np.sqrt(facts.squared_norms) * np.linalg.norm(query)
+            return ScoreMap(_inverse(norms))
+        mean = float(query.mean())
+        norms = np.sqrt(facts.scatter) * np.linalg.norm(query - mean)
+        factors = _inverse(norms)
+        return ScoreMap(factors, -query.size * mean * facts.means * factors)
+
+    def _product_map(self) -> ScoreMap | None:
+        """How scores follow from inner products, if they do."""
+        if self._options.objective == "neg_l1":
+            return None
+        if self._options.objective != "neg_sqeuclidean":
+            return self._map
+        facts = self._atoms.facts
+        if facts is None:
+            return None
+        square = float(self._query @ self._query)
+        return ScoreMap(np.full(facts.squared_norms.size, 2.0), -facts.squared_norms - square)
+
+    def _make_exact(self) -> Exact:
+        rows = index_rows(self._atoms)
+        if rows is None:
+            return ReaderExact(self._situation.reader())
+        few = self._objective == PRODUCT and self._support.size <= self._query.size // 2
+        reader = self._situation.reader()
+        return RowsExact(rows, self._query, self._objective, self._map, self._support if few else None, reader.complain)
+
+    def outcome(self) -> Outcome:
+        """Find the best k, or say that the full product is the better way (``handed_over``)."""
+        rows = self._candidates
+        if rows.size == 0:
+            return Outcome(Survivors(rows, 0, self._k, False), StopReason.EXHAUSTED)
+        if self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore):
+            if self._affordable(self._exact.cost(rows), 0):
+                return self._handed_over(rows.size)
+        # Scores that overflow are caught where they become exact.
+        with np.errstate(over="ignore", invalid="ignore"):
+            outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
+        if not outcome.handed_over and self._options.rescore:
+            self._rescore(outcome)
+        return outcome
+
+    def uses_codes(self) -> bool:
+        """Whether the race is one on codes."""
+        options = self._options
+        return (
+            self._atoms.codes is not None
+            and options.bound in ("auto", "codes")
+            and options.sampling == "auto"
+            and not options.replacement
+            and self._atoms.buckets is None
+            and self._product_map() is not None
+        )
+
+    def _limits(self) -> Limits:
+        options = self._options
+        return Limits(options.delta, options.epsilon, options.budget, options.trace)
+
+    def _survivors(self) -> Survivors:
+        return Survivors(self._candidates, self._candidates.size, self._k, self._options.absolute)
+
+    def _handed_over(self, n_survivors: int) -> Outcome:
+        outcome = Outcome(Survivors(None, n_survivors, self._k, False), StopReason.FINISHED_EXACTLY)
+        outcome.handed_over = True
+        return outcome
+
+    def _affordable(self, cost: int, spent: int) -> bool:
+        return self._options.budget is None or spent + cost <= self._options.budget
+
+    def _race_on_codes(self) -> Outcome:
+        atoms, codes = self._atoms, self._atoms.codes
+        assert codes is not None
+        product_map = self._product_map()
+        assert product_map is not None
+        times = self._times()
+        if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
+            return self._handed_over(self._candidates.size)
+        return answer(_known(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
+
+    def _times(self) -> Times:
+        """What the steps of a race on codes take; zeros where that does not matter."""
+        if self._options.minimise != "time":
+            return NO_TIMES
+        store, codes = self._atoms.store, self._atoms.codes
+        assert codes is not None
+        array = getattr(store, "array", None)
+        by_blas = array is not None and can_use_blas(array)
+        contiguous = array is None or array.strides[1] == array.itemsize
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
+
+    def _codes_cannot_pay(self, times: Times) -> bool:
+        """Whether all products take less time than the least that a race on codes would."""
+        codes, n = self._atoms.codes, self._candidates.size
+        assert codes is not None
+        return 0.0 < times.full <= times.prepare + n * codes.n_first * times.cell + self._k * times.row
+
+    def _race_on_samples(self) -> Outcome:
+        """Race the candidates on sampled cells, where it pays."""
+        why = self.why_exactly()
+        if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
+            return self._handed_over(self._candidates.size)
+        contest = self._contest(self._certain_survivors())
+        if contest.candidates.size <= self._k and self._options.rescore:
+            alive = Survivors(contest.candidates, contest.candidates.size, self._k, self._options.absolute)
+            return Outcome(alive, StopReason.SEPARATED)
+        ways = make_ways(self._situation, contest.candidates.size)
+        if self._atoms.buckets is None or self._support.size == 0:
+            return self._run(contest, ways)
+
+        def run(part: Contest) -> Outcome:
+            return self._run(part, make_ways(self._situation, part.candidates.size))
+
+        def measure_best(part: Contest, size: int) -> Outcome:
+            way, units = way_to_measure(self._situation, part.candidates.size, size)
+            rule = self._rule(way, part)
+            return measure(way.contest(part), way.reader, way.sampler, rule, way.schedule, units)
+
+        return race_buckets(contest, self._atoms.buckets, run, measure_best)
+
+    def _certain_survivors(self) -> NDArray[np.int64]:
+        """Leave out what cannot win by what `fit` knows."""
+        rows, product_map = self._candidates, self._product_map()
+        bounds = _known(self._atoms).bounds
+        if bounds is None or product_map is None or rows.size <= self._k:
+            return rows
+        alive = self._survivors()
+        if bounds.bound(alive, QueryMoments(self._query), product_map):
+            drop_certain(alive)
+        return alive.row_array.copy()
+
+    def why_exactly(self) -> str | None:
+        """Say why nothing is to be sampled for, if that is so."""
+        why = self._situation.why_exactly()
+        if why is not None or self._options.minimise != "time":
+            return why
+        return self._why_not_sampled()
+
+    def _why_not_sampled(self) -> str | None:
+        """Ask what sampling atoms in memory would take."""
+        store, options = self._atoms.store, self._options
+        if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
+            return None
+        n, d = store.shape
+        here, first = costs(), self._first_size(self._candidates.size)
+        asked_for = not compares_pairs(options) or options.sampling not in ("auto", "weighted", "uniform")
+        if not sampling_can_pay(here, n, d, store.dtype.itemsize, first):
+            return "all products take less time than the least that sampling would"
+        if asked_for or self._objective != PRODUCT or self._options.objective != "inner_product":
+            return None
+        tail = options.delta / max(n, 1)
+        probe = probe_sampling(store, self._query, float(np.sqrt(2.0 * np.log(2.0 / tail))), options.seed, options.absolute)
+        if probe.pays(here, n, d, store.dtype.itemsize):
+            return None
+        return f"a probe of a few atoms expects about {probe.needed:.3g} coordinates for dropping one"
+
+    def _first_size(self, n_candidates: int) -> int:
+        """Coordinates of the first round: fewer cannot drop anybody."""
+        if not compares_pairs(self._options):
+            return 16
+        pairs = max(self._k * (n_candidates - self._k), 1)
+        return max(16, int(2.0 * np.log(pairs * 1.65 / self._options.delta)) + 1)
+
+    def _contest(self, rows: NDArray[np.int64]) -> Contest:
+        facts, options = self._atoms.facts, self._options
+        atoms = PerAtom(
+            np.ones(rows.size) if self._map.factors is None else self._map.factors[rows],
+            np.zeros(rows.size) if facts is None else facts.means[rows],
+            np.full(rows.size, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter[rows],
+            None if self._map.offsets is None else self._map.offsets[rows],
+            None if self._map.offsets is None else np.zeros(rows.size),
+        )
+        is_product = self._objective == PRODUCT
+        unit_costs = (self._query != 0.0 if is_product else np.ones(self._query.size)).astype(np.int64)
+        problem = Problem(self._query, unit_costs, self._objective)
+        return Contest(rows, atoms, problem, self._k, options.absolute, self._limits())
+
+    def _rule(self, way: Way, contest: Contest) -> Any:
+        return make_rule(
+            self._options,
+            way.sampler,
+            self._query[self._support],
+            self._atoms.known_range,
+            contest.limits.delta,
+            contest.candidates.size,
+            self._k,
+        )
+
+    def _run(self, contest: Contest, ways: list[Way]) -> Outcome:
+        """Race in one way after another until the answer is clear."""
+        first = ways[0]
+        rule = self._rule(first, contest)
+
+        def hands_over(n_survivors: int) -> bool:
+            return len(ways) > 1 and worth_going_on(n_survivors, self._k, self._options.rescore)
+
+        schedule = first.schedule.starting_with(self._first_size(contest.candidates.size))
+        outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
+        self._exact = ReaderExact(first.reader)
+        if not outcome.handed_over:
+            return outcome
+        following = ways[1]
+        self._exact = ReaderExact(following.reader)
+        budget = None if contest.limits.budget is None else contest.limits.budget - outcome.n_multiplies
+        chosen = np.flatnonzero(np.isin(contest.candidates, outcome.survivors))
+        rest = following.contest(contest.part(chosen, contest.limits.delta, budget))
+        final = race_on(rest, following.reader, following.sampler, rule, following.schedule, outcome.n_rounds)
+        final.n_multiplies += outcome.n_multiplies
+        final.rounds = outcome.rounds + final.rounds
+        return final
+
+    def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
+        """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""
+        rows, facts, store = self._candidates, self._atoms.facts, self._atoms.store
+        cost = self._exact.cost(rows)
+        if products is None or rows.size < store.shape[0] or self._product_map() is None:
+            indices, scores = rows, self._exact.scores(rows)
+        else:
+            largest = float("nan") if facts is None else float(np.sqrt(facts.squared_norms.max()))
+            if not np.isfinite(largest):
+                best = int(np.argmax(np.abs(products)))
+                largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
+            norms = (float(np.linalg.norm(self._query)), largest)
+            product_map = self._product_map()
+            assert product_map is not None
+            indices, scores = best_of_products(
+                products, norms, product_map, self._exact.scores, self._k, self._options.absolute
+            )
+        alive = Survivors(indices, indices.size, self._k, self._options.absolute)
+        alive.estimate_array[:] = scores
+        alive.radius_array[:] = 0.0
+        outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=begun.n_multiplies + cost)
+        outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
+        return outcome
+
+    def trace(self, outcome: Outcome) -> Trace:
+        """What happened, round by round, and why it was done so."""
+        return Trace(tuple(outcome.rounds), self.explain(), self._candidates.size)
+
+    def explain(self) -> str:
+        """Say in words how the query would be answered, and what that is expected to take."""
+        lines = [describe(self._atoms)]
+        if self._options.delta == 0.0:
+            return "\n".join([*lines, "way: all products, because delta is 0"])
+        if self.uses_codes():
+            return "\n".join([*lines, *self._explain_codes()])
+        why = self.why_exactly()
+        if why is not None:
+            return "\n".join([*lines, f"way: all products, because {why}"])
+        ways = make_ways(self._situation, self._candidates.size)
+        return "\n".join([*lines, *(f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways))])
+
+    def _explain_codes(self) -> list[str]:
+        codes, times = self._atoms.codes, self._times()
+        assert codes is not None
+        n = self._candidates.size
+        left = self._certain_survivors().size
+        bits = f"{codes.n_cells} signs" + (f" and {codes.n_bits} bits of each coordinate" if codes.n_bits > 1 else "")
+        lines = [f"certain bounds: means and norms alone leave {left} of {n} atoms", f"codes: {bits} of each atom"]
+        if times.full == 0.0:
+            return [*lines, "way: codes, in rounds that double, for few multiplies"]
+        first = times.prepare + left * codes.n_first * times.cell
+        row, full = times.row, times.full
+        expected = f"first round about {first / 1e3:.0f} us, a row {row / 1e3:.2g} us, all products {full / 1e3:.0f} us"
+        way = "all products at once" if self._codes_cannot_pay(times) else "certain bounds, codes, exact rows"
+        return [*lines, f"way: {way}", f"because: {expected}"]
+
+    def best(self, outcome: Outcome) -> NDArray[np.int64]:
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
+        scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
+        places = np.arange(scores.size)
+        if scores.size > self._k:
+            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
+
+    def _rescore(self, outcome: Outcome) -> None:
+        # What is returned is settled here: the others leave before scores of two kinds are compared.
+        best = self.best(outcome)
+        for name in ("survivors", "scores", "radius", "exact"):
+            setattr(outcome, name, getattr(outcome, name)[best])
+        left = np.flatnonzero(~outcome.exact)
+        cost = self._exact.cost(outcome.survivors[left])
+        if left.size and self._affordable(cost, outcome.n_multiplies):
+            outcome.scores[left] = self._exact.scores(outcome.survivors[left])
+            outcome.radius[left] = 0.0
+            outcome.exact[left] = True
+            outcome.n_multiplies += cost
+
+
+def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 over norms; the cosine with a zero vector is taken as 0."""
+    return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
