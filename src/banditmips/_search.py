@@ -152,19 +152,23 @@ def search(
         trace,
         progress,
     )
+    # What is read is checked, and nothing else, unless norms are needed.
+    checked = objective == "cosine"
     if isinstance(atoms, np.ndarray):
         if type(atoms) is np.ndarray and type(k) is int and mask is None:
             # If there was a search like this one before, nothing has to be asked again.
             lane = bare_lane(atoms, options, k)
-            short = None if lane is None else lane.answer_plain(atoms, None, queries, True)
+            short = None if lane is None else lane.answer_plain(atoms, None, queries, checked)
             if short is not None:
-                return short.labelled(seed)
-        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask).labelled(seed)
+                return short.labelled(seed=seed, atoms_shape=atoms.shape)
+        found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+        return found.labelled(seed=seed, atoms_shape=atoms.shape, checked=checked)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
-    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read).labelled(seed)
+    found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+    return found.labelled(seed=seed, atoms_shape=store.shape, checked=checked)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
