@@ -94,9 +94,22 @@ def test_what_a_search_does_not_read_it_does_not_judge():
     atoms = changed(np.tile(np.arange(N, dtype=float)[:, np.newaxis], 4000), 2, 77, np.nan)
     query = np.ones(4000)
     query[77] = 0.0
-    assert bm.search(atoms, query, rescore=False).indices[0] == N - 1
+    result = bm.search(atoms, query, rescore=False)
+    assert result.indices[0] == N - 1
+    assert result.checked is False
     with pytest.raises(ValueError, match="row 2, column 77"):
         bm.BanditMIPS().fit(atoms)
+
+
+def test_a_search_without_an_index_says_that_it_did_not_check_all(tmp_path):
+    path = tmp_path / "atoms.npy"
+    np.save(path, ATOMS)
+    for atoms in (ATOMS, ATOMS.tolist(), scipy.sparse.csr_array(ATOMS), path):
+        for queries in (QUERY, ATOMS):
+            for _ in range(2):  # the second time nothing is asked again
+                assert bm.search(atoms, queries).checked is False
+            assert bm.search(atoms, queries, objective="cosine").checked is True
+    assert bm.BanditMIPS().fit(ATOMS).search(QUERY).checked is True
 
 
 def test_an_index_that_was_told_not_to_look_does_not_judge():

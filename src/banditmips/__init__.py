@@ -27,6 +27,7 @@ __all__ = [
     "baselines",
     "datasets",
     "distributed",
+    "estimators",
     "load",
     "matching_pursuit",
     "open_atoms",
@@ -36,11 +37,11 @@ __all__ = [
 
 
 if _typing.TYPE_CHECKING:
-    from banditmips import baselines, datasets, distributed
+    from banditmips import baselines, datasets, distributed, estimators
 else:
 
     def __getattr__(name: str) -> object:
         """Import these modules when they are first asked for: most programs need none of them."""
-        if name in ("baselines", "datasets", "distributed"):
+        if name in ("baselines", "datasets", "distributed", "estimators"):
             return _importlib.import_module(f"banditmips.{name}")
         raise AttributeError(f"module 'banditmips' has no attribute {name!r}")

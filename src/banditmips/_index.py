@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._ids import Ids
 from banditmips._options import (
     BoundName,
     CallOptions,
@@ -17,6 +19,7 @@ from banditmips._options import (
     Objective,
     Sampling,
     Sigma,
+    check_names,
     suggests_names,
 )
 from banditmips._query import AtomSet, check_range, check_seed, fitted_lane
@@ -133,50 +136,100 @@ class BanditMIPS:
         max_extra_memory: int | None = None,
         validate: bool = True,
     ) -> None:
-        self._options = Options(
-            delta=delta,
-            epsilon=epsilon,
-            objective=objective,
-            sampling=sampling,
-            beta=beta,
-            bound=bound,
-            sigma=sigma,
-            value_range=value_range,
-            replacement=replacement,
-            absolute=absolute,
-            minimise=minimise,
-            budget=budget,
-            rescore=rescore,
-            seed=seed_or_fresh(seed),
-            n_jobs=n_jobs_or_one(n_jobs),
-            trace=trace,
-            progress=progress,
-        )
-        self._bucket_size = check_bucket_size(bucket_size, self._options.objective)
-        self._layout, self._max_extra_memory = check_layout(layout, max_extra_memory)
-        self._validate = check_flag("validate", validate)
+        params = {
+            "delta": delta,
+            "epsilon": epsilon,
+            "objective": objective,
+            "sampling": sampling,
+            "beta": beta,
+            "bound": bound,
+            "sigma": sigma,
+            "value_range": value_range,
+            "replacement": replacement,
+            "absolute": absolute,
+            "minimise": minimise,
+            "budget": budget,
+            "rescore": rescore,
+            "seed": seed,
+            "n_jobs": n_jobs,
+            "trace": trace,
+            "progress": progress,
+            "bucket_size": bucket_size,
+            "layout": layout,
+            "max_extra_memory": max_extra_memory,
+            "validate": validate,
+        }
+        self._configure(params, seed_or_fresh(seed))
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
+        self._ids: Ids | None = None
+
+    def _configure(self, params: dict[str, Any], seed: int) -> None:
+        """Check the parameters and keep them, as they were given and as they act."""
+        acting = {**params, "seed": seed, "n_jobs": n_jobs_or_one(params["n_jobs"])}
+        self._options = Options(**{field.name: acting[field.name] for field in fields(Options)})
+        self._bucket_size = check_bucket_size(params["bucket_size"], self._options.objective)
+        self._layout, self._max_extra_memory = check_layout(params["layout"], params["max_extra_memory"])
+        self._validate = check_flag("validate", params["validate"])
+        self._params = params
         self._changed_options: dict[Any, Options] = {}
 
-    def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters as they were given, as scikit-learn's estimators do; `deep` is for its sake alone."""
+        return dict(self._params)
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters.
+
+        Options of a search act from the next one on. The others (``seed``, ``layout``, ...) say what `fit` prepares:
+        the index forgets its atoms and has to be fitted again.
+        """
+        check_names(params, "BanditMIPS", self._params, {})
+        self._configure({**self._params, **params}, seed_or_fresh(params["seed"]) if "seed" in params else self.seed)
+        if params.keys() - CallOptions.__annotations__.keys():
+            self._atom_set = self._file = self._ids = None
+        return self
+
+    def changed_params(self) -> dict[str, Any]:
+        """Return the parameters that differ from the defaults."""
+        defaults = inspect.signature(type(self)).parameters
+        return {name: value for name, value in self._params.items() if repr(value) != repr(defaults[name].default)}
+
+    def __repr__(self) -> str:
+        """Name the parameters that were changed, and what the index holds."""
+        from banditmips._display import index_text
+
+        return index_text(self)
+
+    def _repr_html_(self) -> str:
+        from banditmips._display import index_html
+
+        return index_html(self)
+
+    def _restore(self, file: SavedFile, atom_set: AtomSet, ids: Ids | None) -> None:
         taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
         by_column = self._copy_by_column(atom_set.store, taken)
-        self._file = file
+        self._file, self._ids = file, ids
         self._atom_set = replace(atom_set, by_column=by_column, buckets=self._make_buckets(atom_set))
 
-    def fit(self, atoms: Any) -> Self:
+    def fit(self, atoms: Any, y: object = None, *, ids: ArrayLike | None = None) -> Self:
         """Read the atoms once and prepare for searches.
 
         Parameters
         ----------
         atoms : array of shape (n, d)
             As in `banditmips.search`. The index keeps a reference, not a copy: do not change the array afterwards.
+        y
+            Not used; scikit-learn's pipelines hand it over.
+        ids : n integers or n strings, optional
+            What you call the atoms; unique. Results then carry ``ids`` beside ``indices``, `add` asks for the ids of
+            new atoms, and `remove` takes ids. -1 and the empty string stand for no atom.
         """
         store = as_store(atoms)
+        names = None if ids is None else Ids.of_user(ids, store.shape[0])
         with show_compilation(self._options.progress):
             self._atom_set = self._prepare(store, self._cache_size(store))
-        self._file = None
+        self._file, self._ids = None, names
         return self
 
     def _prepare(self, store: AtomStore, size: CacheSize) -> AtomSet:
@@ -285,6 +338,16 @@ class BanditMIPS:
         return self._atom_set
 
     @property
+    def ids(self) -> NDArray[Any] | None:
+        """The ids of all atoms by index, removed ones included; None if `fit` was given none."""
+        return None if self._ids is None else self._ids.values
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there are atoms to be searched."""
+        return self._atom_set is not None
+
+    @property
     def seed(self) -> int:
         """The seed of every search, drawn if none was given."""
         return self._options.seed
@@ -300,12 +363,25 @@ class BanditMIPS:
         return self._fitted.store.shape[1]
 
     @property
+    def n_removed(self) -> int:
+        """Number of atoms that were removed."""
+        removed = self._fitted.removed
+        return 0 if removed is None else int(removed.sum())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The atoms' own dtype."""
+        return self._fitted.store.dtype
+
+    @property
     def extra_bytes(self) -> int:
         """Memory that the index takes beside the atoms."""
         from banditmips.atoms import JoinedStore, SparseStore
 
         fitted = self._fitted
         total = 0 if fitted.cache is None else fitted.cache.nbytes
+        if self._ids is not None:
+            total += self._ids.nbytes
         if fitted.facts is not None:
             total += fitted.facts.nbytes
         if fitted.buckets is not None:
@@ -347,8 +423,12 @@ class BanditMIPS:
                 array = fitted.store.array  # type: ignore[attr-defined]
                 short = lane.answer_plain(array, fitted.by_column, queries, not fitted.unchecked)
                 if short is not None:
-                    return short.labelled(self.seed)
-        return run_queries(fitted, queries, k, chosen, mask).labelled(self.seed)
+                    return self._labelled(short)
+        return self._labelled(run_queries(fitted, queries, k, chosen, mask))
+
+    def _labelled(self, result: SearchResult) -> SearchResult:
+        ids = None if self._ids is None else self._ids.at(result.indices)
+        return result.labelled(seed=self.seed, atoms_shape=self._fitted.store.shape, ids=ids)
 
     def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""
@@ -380,8 +460,15 @@ class BanditMIPS:
         """
         return explain_query(self._fitted, query, k, self._options)
 
-    def add(self, atoms: Any) -> Self:
-        """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read."""
+    def add(self, atoms: Any, *, ids: ArrayLike | None = None) -> Self:
+        """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read.
+
+        Parameters
+        ----------
+        atoms : array of shape (n_new, d)
+        ids : n_new integers or strings, optional
+            What you call them, if and only if the index has ids. An id that was removed may come again.
+        """
         from banditmips.atoms import JoinedStore
         from banditmips.atoms.cache import NO_CACHE
 
@@ -392,6 +479,7 @@ class BanditMIPS:
                 f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
                 f"(argument 'atoms', shape {store.shape})"
             )
+        names = self._joined_ids(ids, store.shape[0])
         new = self._prepare(store, NO_CACHE if old.cache is None else old.cache.size)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
         joined = AtomSet(
@@ -401,18 +489,36 @@ class BanditMIPS:
             removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
             unchecked=old.unchecked,
         )
+        # First the ids: a search in another thread may meet those of atoms it does not know yet, but not the reverse.
+        self._ids = names
         self._atom_set = replace(joined, buckets=self._make_buckets(joined))
         return self
 
-    def remove(self, indices: ArrayLike) -> Self:
-        """Take atoms out of all later searches. The other atoms keep their indices."""
+    def _joined_ids(self, ids: ArrayLike | None, n_new: int) -> Ids | None:
+        if self._ids is not None and ids is not None:
+            return self._ids.joined(ids, n_new)
+        if self._ids is not None:
+            raise ValueError(f"ids must be given for the {n_new} new atoms: the atoms of this index have ids")
+        if ids is not None:
+            raise ValueError("ids cannot be given for new atoms alone: the atoms of this index have none (see fit)")
+        return None
+
+    def remove(self, ids: ArrayLike) -> Self:
+        """Take atoms out of all later searches. The other atoms keep their indices.
+
+        Parameters
+        ----------
+        ids : integers or strings
+            The atoms' ids; of an index without ids, their indices.
+        """
         old = self._fitted
-        rows = check_rows("indices", indices, self.n_atoms)
+        rows = check_rows("indices", ids, self.n_atoms) if self._ids is None else self._ids.rows_of(ids)
         removed = np.zeros(self.n_atoms, dtype=np.bool_) if old.removed is None else old.removed.copy()
         if removed[rows].any():
             raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
         removed[rows] = True
         self._atom_set = replace(old, removed=removed)
+        self._ids = None if self._ids is None else self._ids.without(removed)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -425,12 +531,13 @@ class BanditMIPS:
 
         settings = {
             **asdict(self._options),
+            "bound": self._params["bound"],
             "bucket_size": self._bucket_size,
             "layout": self._layout,
             "max_extra_memory": self._max_extra_memory,
             "validate": self._validate,
         }
-        save_index(path, self._fitted, settings)
+        save_index(path, self._fitted, settings, self._ids)
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.
@@ -469,7 +576,7 @@ def load(path: str | os.PathLike[str]) -> BanditMIPS:
     """
     from banditmips._saving import load_index
 
-    file, settings, atom_set = load_index(path)
+    file, settings, atom_set, ids = load_index(path)
     index = BanditMIPS(**settings)
-    index._restore(file, atom_set)
+    index._restore(file, atom_set, ids)
     return index

@@ -49,11 +49,16 @@ class SearchResult:
         memory, and for chunks that were read before and kept. Bytes that are read once for a whole batch count for
         its first query.
     checked : bool
-        False where ``validate=False`` skipped the check of the atoms for NaN and infinities.
+        Whether all atoms were checked for NaN and infinities: by `fit`, unless ``validate=False`` skipped it, or
+        for the cosine's norms. A search without an index looks at no more than what it reads.
     trace : Trace or tuple of m of them, or None
         What happened in each round, if it was asked for.
     seed : int or None
         The seed of the search, which gives the same answer again: drawn where ``seed=None`` was asked for.
+    ids : int64 or str, same shape as `indices`, or None
+        What `fit` was told that the atoms are called; -1 or an empty string in the padding.
+    atoms_shape : (n, d) or None
+        Shape of the atoms that were searched.
     """
 
     indices: NDArray[np.int64]
@@ -70,11 +75,32 @@ class SearchResult:
     checked: bool = True
     trace: Any = None
     seed: int | None = None
+    ids: NDArray[Any] | None = None
+    atoms_shape: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as ``indices, scores``."""
         yield self.indices
         yield self.scores
+
+    def __repr__(self) -> str:
+        """Say what was found, by what part of all products, and why the search ended."""
+        from banditmips._display import result_text
+
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        from banditmips._display import result_html
+
+        return result_html(self)
+
+    @property
+    def share(self) -> Any:
+        """Multiplies for each query as a part of all n*d; None where the shape of the atoms is not known."""
+        if self.atoms_shape is None:
+            return None
+        n, d = self.atoms_shape
+        return self.n_multiplies / (n * d)
 
     @classmethod
     def of_one_query(
@@ -128,9 +154,9 @@ class SearchResult:
             trace=tuple(r.trace for r in results) if traced else None,
         )
 
-    def labelled(self, seed: int) -> Self:
-        """Say with which seed this was found; for a result that nobody else has seen yet."""
-        self.__dict__["seed"] = seed
+    def labelled(self, **fields: Any) -> Self:
+        """Fill in what is the same for all queries of a search; for a result that nobody else has seen yet."""
+        self.__dict__.update(fields)
         return self
 
     def __getitem__(self, query: int) -> SearchResult:
@@ -151,6 +177,7 @@ class SearchResult:
             delta_spent=float(self.delta_spent[query]),
             bytes_read=int(self.bytes_read[query]),
             trace=None if self.trace is None else self.trace[query],
+            ids=None if self.ids is None else self.ids[query],
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -165,6 +192,7 @@ class SearchResult:
                 "query": np.repeat(np.arange(m), k),
                 "rank": np.tile(np.arange(1, k + 1), m),
                 "index": indices.ravel(),
+                **({} if self.ids is None else {"id": self.ids.ravel()}),
                 "score": self.scores.ravel(),
                 "lower": self.lower.ravel(),
                 "upper": self.upper.ravel(),

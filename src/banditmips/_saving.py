@@ -11,6 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
+from banditmips._ids import Ids
 from banditmips._query import AtomSet
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ __all__ = ["load_index", "save_index"]
 _KIND = "index"
 
 
-def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
-    """Write an index: its settings, its atoms, and what was prepared for them."""
+def save_index(
+    path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any], ids: Ids | None = None
+) -> None:
+    """Write an index: its settings, its atoms, what was prepared for them, and what they are called."""
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
@@ -39,6 +42,9 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
         arrays["cache_order"], arrays["cache_block"], arrays["cache_prefix"] = cache.order, cache.block, cache.prefix
     if atom_set.removed is not None:
         arrays["removed"] = atom_set.removed
+    if ids is not None:
+        name, array = ids.to_array()
+        arrays[name] = array
     value_range = settings["value_range"]
     plain = {**settings, "value_range": None if value_range is None else [float(x) for x in value_range]}
     metadata = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
@@ -64,8 +70,8 @@ def _part_name(name: str, kind: str, part: str) -> str:
     return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
-def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet]:
-    """Open a file that `save_index` wrote: (the file, the settings, the atoms)."""
+def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
+    """Open a file that `save_index` wrote: (the file, the settings, the atoms, their ids)."""
     file = read_file(path)
     try:
         if file.metadata.get("kind") != _KIND:
@@ -78,6 +84,7 @@ def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any],
         if settings["layout"] == "cache":
             settings["layout"] = "coordinates"  # as the first files called it
         atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
+        ids = Ids.from_arrays(file.arrays, atom_set.removed, atom_set.store.shape[0])
         _check_settings(settings)
     except CorruptFileError:
         raise
@@ -86,7 +93,7 @@ def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any],
         raise CorruptFileError(
             path, "header", f"it is not a saved index as this version writes it ({error})"
         ) from error
-    return file, settings, atom_set
+    return file, settings, atom_set, ids
 
 
 def _check_settings(settings: dict[str, Any]) -> None:

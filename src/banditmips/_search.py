@@ -153,14 +153,17 @@ def search(
         trace,
         progress,
     )
+    # What is read is checked, and nothing else, unless norms are needed.
+    checked = objective in ("cosine", "correlation")
     if isinstance(atoms, np.ndarray):
-        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask).labelled(options.seed)
+        found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+        return found.labelled(seed=options.seed, atoms_shape=atoms.shape, checked=checked)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
-    result = run_queries(AtomSet(store), queries, k, options, mask).labelled(options.seed)
-    return _also_read(result, opening.bytes_read)
+    found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+    return found.labelled(seed=options.seed, atoms_shape=store.shape, checked=checked)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:

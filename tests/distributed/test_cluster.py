@@ -323,3 +323,16 @@ def test_a_worker_killed_in_the_middle_of_a_search(processes, tmp_path, monkeypa
     # What the worker held of these is read again, from the file and from the Dask array.
     for other in others:
         assert (other.search(queries, 3).indices == result.indices).all()
+
+
+def test_ids_come_back_with_the_results(client):
+    atoms, queries = ratings(n=20, d=50)
+    names = [f"atom {row}" for row in range(20)]
+    index = DistributedMIPS(client, seed=None).fit([atoms[:7], atoms[7:]], ids=names)
+    result = index.search(queries, k=2)
+    assert result.ids.tolist() == [[names[row] for row in rows] for rows in result.indices]
+    assert result.seed == index.search(queries).seed
+    assert "of n*d multiplies" in repr(result)
+    with pytest.raises(ValueError, match="one id for each of the 20 atoms, got 3"):
+        index.fit([atoms[:7], atoms[7:]], ids=names[:3])
+    assert index.fit([atoms]).search(queries).ids is None

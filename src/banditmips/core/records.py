@@ -50,6 +50,12 @@ class Round:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        """Say how far the race had come."""
+        from banditmips._display import round_text
+
+        return round_text(self)
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -62,3 +68,14 @@ class Trace:
     rounds: tuple[Round, ...]
     plan: str
     n_candidates: int = 0
+
+    def __repr__(self) -> str:
+        """Say how long the race was and whom it left."""
+        from banditmips._display import trace_text
+
+        return trace_text(self)
+
+    def _repr_html_(self) -> str:
+        from banditmips._display import trace_html
+
+        return trace_html(self)

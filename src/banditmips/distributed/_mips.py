@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from banditmips._extras import require
+from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
 from banditmips._query import check_range
 from banditmips._result import SearchResult
@@ -117,13 +118,14 @@ class DistributedMIPS:
             "seed": self._options.seed,
         }
         self._shards: list[Future[Any]] = []
+        self._ids: Ids | None = None
         self._first_rows = np.zeros(1, dtype=np.int64)
         self._d = 0
         self._known_range: tuple[float, float] | None = None
         self._at_hand: AtHand | None = None
         self.extra_bytes = 0
 
-    def fit(self, atoms: Any, *, n_shards: int | None = None) -> Self:
+    def fit(self, atoms: Any, *, n_shards: int | None = None, ids: ArrayLike | None = None) -> Self:
         """Read every atom once, on the workers, and keep the shards there.
 
         Parameters
@@ -136,6 +138,8 @@ class DistributedMIPS:
         n_shards : int, optional
             How many shards to cut a Dask array or a file into. By default a Dask array's own chunks, and as many as
             there are workers for a file.
+        ids : n integers or n strings, optional
+            What you call the atoms of all shards one after another; unique. Results then carry ``ids``.
         """
         from banditmips.distributed._shard import fit_shard, summarise
         from banditmips.distributed._sources import find_parts
@@ -144,6 +148,7 @@ class DistributedMIPS:
             check_k(n_shards)
         parts = find_parts(self._client, atoms, n_shards)
         first_rows = np.cumsum([0, *(part.shape[0] for part in parts)])
+        names = None if ids is None else Ids.of_user(ids, int(first_rows[-1]))
         shards = [
             self._submit(fit_shard, part.source, part.rows, int(first), self._settings)
             for part, first in zip(parts, first_rows[:-1], strict=True)
@@ -151,6 +156,7 @@ class DistributedMIPS:
         # One after the other, so that of several bad atoms the first one is named.
         summaries = [future.result() for future in [self._submit(summarise, shard) for shard in shards]]
         self._shards = shards
+        self._ids = names
         self._first_rows = first_rows
         self._d = parts[0].shape[1]
         self.extra_bytes = sum(summary.extra_bytes for summary in summaries)
@@ -264,6 +270,11 @@ class DistributedMIPS:
             found = results[0]
         else:
             found = SearchResult.stack(results) if results else empty_batch(k, False, checked)
+        found.labelled(
+            seed=chosen.seed,
+            atoms_shape=(n, self._d),
+            ids=None if self._ids is None else self._ids.at(found.indices),
+        )
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
 

@@ -38,7 +38,7 @@ class WorkerReport:
     n_tasks: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DistributedResult(SearchResult):
     """A `SearchResult` that also says what each worker did.
 

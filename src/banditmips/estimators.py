@@ -1,0 +1,398 @@
+"""scikit-learn estimators over the same searches; needs the ``sklearn`` extra.
+
+`MIPSNeighbors` finds neighbours, `MIPSNeighborsClassifier` lets them vote, `MIPSTransformer` makes sparse features of
+them, and `MatchingPursuit` writes rows as sums of a few of the rows it was fitted to. All of them can be cloned,
+pickled, searched over by ``GridSearchCV`` and put into a ``Pipeline``, take data frames and (but for the pursuit)
+sparse matrices, and pass scikit-learn's own ``check_estimator``.
+
+A neighbour is an atom with a large **score**, not a small distance: where scikit-learn returns distances that grow from
+left to right, these estimators return scores that fall. With ``objective="neg_sqeuclidean"`` a score is minus the
+squared distance, and neighbours are those of scikit-learn.
+
+>>> import numpy as np
+>>> from sklearn.pipeline import make_pipeline
+>>> from sklearn.preprocessing import StandardScaler
+>>> from banditmips.estimators import MIPSNeighborsClassifier
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(100, 2_000)) + np.repeat([[0.0], [1.0]], 50, axis=0), np.repeat(["a", "b"], 50)
+>>> model = make_pipeline(StandardScaler(), MIPSNeighborsClassifier(n_neighbors=3)).fit(X, y)
+>>> model.score(X, y)
+1.0
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from banditmips._extras import require
+from banditmips._index import BanditMIPS
+from banditmips._options import Layout, Objective, PursuitMethod
+from banditmips._validate import check_positive
+from banditmips.pursuit import MatchingPursuit as _Pursuit
+
+require("sklearn", extra="sklearn", purpose="banditmips.estimators")
+
+from sklearn.base import (  # noqa: E402
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state  # noqa: E402
+from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data  # noqa: E402
+
+__all__ = ["MIPSNeighbors", "MIPSNeighborsClassifier", "MIPSTransformer", "MatchingPursuit"]
+
+GraphMode = Literal["connectivity", "score"]
+
+
+class _Neighbors(BaseEstimator):
+    """Atoms and their neighbours, however they were fitted."""
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        delta: float = 1e-3,
+        epsilon: float = 0.0,
+        objective: Objective = "inner_product",
+        absolute: bool = False,
+        layout: Layout = "auto",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.delta = delta
+        self.epsilon = epsilon
+        self.objective = objective
+        self.absolute = absolute
+        self.layout = layout
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit_index(self, X: Any) -> None:
+        check_positive("n_neighbors", self.n_neighbors)
+        index = BanditMIPS(
+            delta=self.delta,
+            epsilon=self.epsilon,
+            objective=self.objective,
+            absolute=self.absolute,
+            layout=self.layout,
+            seed=_seed_of(self.random_state),
+            n_jobs=self.n_jobs,
+        )
+        self.index_ = index.fit(X)
+        self.n_samples_fit_ = index.n_atoms
+        self._fitted_rows = [X]
+
+    def _scores_and_indices(self, X: Any, n_neighbors: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+        check_is_fitted(self)
+        k = check_positive("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
+        others = self.n_samples_fit_ - (X is None)
+        if k > others:
+            raise ValueError(f"n_neighbors must be at most {others}, the number of atoms to choose from, got {k}")
+        if X is not None:
+            found = self.index_.search(_validated(self, X, reset=False), k)
+            return found.scores, found.indices
+        parts = [self.index_.search(rows, k + 1) for rows in self._fitted_rows]
+        scores, indices = (np.concatenate([part[field] for part in map(tuple, parts)]) for field in (1, 0))
+        # Nobody is a neighbour of its own, though it need not be among the best: then the last one goes.
+        keep = indices != np.arange(self.n_samples_fit_)[:, np.newaxis]
+        keep[keep.all(axis=1), -1] = False
+        return scores[keep].reshape(-1, k), indices[keep].reshape(-1, k)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """Find the atoms with the largest scores.
+
+        Parameters
+        ----------
+        X : matrix of shape (m, d), optional
+            Queries. By default the atoms themselves, none of which is then a neighbour of its own.
+        n_neighbors : int, optional
+            How many, if not as many as the estimator was made with.
+        return_distance : bool
+            Whether to return the scores too. The name is scikit-learn's; what is returned are **scores, which fall**
+            from left to right: the first column is the best neighbour.
+
+        Returns
+        -------
+        scores : array of shape (m, n_neighbors)
+            Only if `return_distance` is True.
+        indices : array of shape (m, n_neighbors)
+        """
+        scores, indices = self._scores_and_indices(X, n_neighbors)
+        return (scores, indices) if return_distance else indices
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: GraphMode = "connectivity"
+    ) -> scipy.sparse.csr_matrix[np.float64]:
+        """Return the neighbours as a sparse matrix with a row for each query and a column for each atom.
+
+        Parameters
+        ----------
+        X, n_neighbors
+            As in `kneighbors`.
+        mode : {"connectivity", "score"}
+            Whether the entries are ones or scores (a score of 0 is kept as an entry).
+        """
+        if mode not in ("connectivity", "score"):
+            raise ValueError(f"mode must be 'connectivity' or 'score' (there are no distances here), got {mode!r}")
+        scores, indices = self._scores_and_indices(X, n_neighbors)
+        m, k = indices.shape
+        values = np.ones(m * k) if mode == "connectivity" else scores.ravel()
+        starts = np.arange(0, m * k + 1, k)
+        return scipy.sparse.csr_matrix((values, indices.ravel(), starts), shape=(m, self.n_samples_fit_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class MIPSNeighbors(_Neighbors):
+    """The k atoms with the largest scores, in the manner of ``sklearn.neighbors.NearestNeighbors``.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        How many neighbours to find, if a call does not say.
+    delta, epsilon, objective, absolute, layout
+        As in `banditmips.BanditMIPS`.
+    random_state : int, RandomState or None
+        The seed of `banditmips.BanditMIPS`.
+    n_jobs : int or None
+        Threads; None is one, -1 one for each core.
+
+    Attributes
+    ----------
+    index_ : BanditMIPS
+        The fitted index: ``index_.search`` says more than `kneighbors` does.
+    n_samples_fit_, n_features_in_ : int
+        Shape of the atoms.
+    feature_names_in_ : array
+        Names of the columns, where the atoms came in a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditmips.estimators import MIPSNeighbors
+    >>> atoms = np.array([[1.0, 0.0], [0.0, 3.0], [2.0, 2.0]])
+    >>> scores, indices = MIPSNeighbors(n_neighbors=2).fit(atoms).kneighbors([[1.0, 1.0]])
+    >>> scores, indices
+    (array([[4., 3.]]), array([[2, 1]]))
+    """
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Read the atoms, one in each row; they are kept by reference. `y` is not used."""
+        self._fit_index(_validated(self, X, reset=True))
+        return self
+
+    def partial_fit(self, X: Any, y: object = None) -> Self:
+        """Add atoms; their indices follow those of the atoms already there. `y` is not used."""
+        if not hasattr(self, "index_"):
+            return self.fit(X)
+        rows = _validated(self, X, reset=False)
+        self.index_.add(rows)
+        self.n_samples_fit_ = self.index_.n_atoms
+        self._fitted_rows.append(rows)
+        return self
+
+
+class MIPSNeighborsClassifier(ClassifierMixin, _Neighbors):
+    """The class that most of the k best neighbours have.
+
+    Parameters
+    ----------
+    n_neighbors, delta, epsilon, absolute, layout, random_state, n_jobs
+        As in `MIPSNeighbors`.
+    objective : str
+        By default ``"neg_sqeuclidean"``, the nearest neighbours. ``"inner_product"`` and ``"cosine"`` are for
+        embeddings that were trained for them: a long atom has a large inner product with everybody.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, in the order of the columns of `predict_proba`.
+    index_, n_samples_fit_, n_features_in_, feature_names_in_
+        As in `MIPSNeighbors`.
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 5,
+        *,
+        delta: float = 1e-3,
+        epsilon: float = 0.0,
+        objective: Objective = "neg_sqeuclidean",
+        absolute: bool = False,
+        layout: Layout = "auto",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_neighbors,
+            delta=delta,
+            epsilon=epsilon,
+            objective=objective,
+            absolute=absolute,
+            layout=layout,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Read the atoms and their classes."""
+        X, y = validate_data(self, X, y, accept_sparse="csr")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, self._class_of_atom = np.unique(y, return_inverse=True)
+        self._fit_index(X)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the share of the neighbours that each class has: shape (m, number of classes)."""
+        indices = self._scores_and_indices(X, None)[1]
+        votes = self._class_of_atom[indices]
+        shares: NDArray[np.float64] = (votes[..., np.newaxis] == np.arange(len(self.classes_))).mean(axis=1)
+        return shares
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class that most neighbours have; of equal ones the first in `classes_`."""
+        best = self.predict_proba(X).argmax(axis=1)
+        chosen: NDArray[Any] = self.classes_[best]
+        return chosen
+
+
+class MIPSTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Neighbors):
+    """Rows as sparse features: their scores with the k best atoms, and nothing elsewhere.
+
+    Column i of the output is the score with the i-th atom that the transformer was fitted to. Scores are similarities,
+    of any sign, so the output is no precomputed distance matrix. In `fit_transform` an atom may be a neighbour of its
+    own.
+
+    Parameters
+    ----------
+    n_neighbors, delta, epsilon, objective, absolute, layout, random_state, n_jobs
+        As in `MIPSNeighbors`.
+
+    Attributes
+    ----------
+    index_, n_samples_fit_, n_features_in_, feature_names_in_
+        As in `MIPSNeighbors`.
+    """
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Read the atoms, one in each row; they are kept by reference. `y` is not used."""
+        self._fit_index(_validated(self, X, reset=True))
+        self._n_features_out = self.n_samples_fit_
+        return self
+
+    def transform(self, X: Any) -> scipy.sparse.csr_matrix[np.float64]:
+        """Return the scores with the best atoms as a sparse matrix of shape (m, n_samples_fit_)."""
+        return self.kneighbors_graph(X, mode="score")
+
+
+class MatchingPursuit(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Rows as sums of a few atoms: `banditmips.MatchingPursuit` with scikit-learn's manners.
+
+    `fit` takes the dictionary, one atom in each row; `transform` returns the coefficients of all atoms for each row,
+    most of them 0, and `inverse_transform` adds the atoms up again.
+
+    Parameters
+    ----------
+    n_nonzero_coefs, tol, method, delta, weakness
+        As in `banditmips.MatchingPursuit`.
+    random_state : int, RandomState or None
+        The seed of `banditmips.MatchingPursuit`.
+
+    Attributes
+    ----------
+    pursuit_ : banditmips.MatchingPursuit
+        The fitted dictionary: ``pursuit_.decompose`` says more than `transform` does.
+    components_ : array of shape (n, d)
+        The atoms, kept by reference.
+    n_features_in_ : int
+        Number of coordinates.
+    feature_names_in_ : array
+        Names of the columns, where the atoms came in a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditmips.estimators import MatchingPursuit
+    >>> atoms = np.eye(3)
+    >>> pursuit = MatchingPursuit(n_nonzero_coefs=2).fit(atoms)
+    >>> pursuit.transform([[0.0, 3.0, -2.0]])
+    array([[ 0.,  3., -2.]])
+    >>> pursuit.score([[0.0, 3.0, -2.0]])
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        method: PursuitMethod = "mp",
+        *,
+        delta: float = 1e-3,
+        weakness: float = 0.0,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.tol = tol
+        self.method = method
+        self.delta = delta
+        self.weakness = weakness
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Read the dictionary, one atom in each row. `y` is not used."""
+        self.components_ = validate_data(self, X)
+        self.pursuit_ = _Pursuit(
+            self.n_nonzero_coefs,
+            self.tol,
+            self.method,
+            delta=self.delta,
+            weakness=self.weakness,
+            seed=_seed_of(self.random_state),
+        ).fit(self.components_)
+        self._n_features_out = len(self.components_)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the coefficients of the n atoms for each of the m rows: shape (m, n)."""
+        check_is_fitted(self)
+        return self.pursuit_.transform(validate_data(self, X, reset=False))
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the sums of atoms that coefficients of shape (m, n) stand for: shape (m, d)."""
+        check_is_fitted(self)
+        sums: NDArray[np.float64] = np.asarray(X) @ self.components_
+        return sums
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return the part of the rows' squared norm that the chosen atoms explain, at most 1. `y` is not used."""
+        rows = validate_data(self, X, reset=False)
+        rest = rows - self.inverse_transform(self.transform(X))
+        total = np.square(rows, dtype=np.float64).sum()
+        return 1.0 - float(np.square(rest).sum() / total) if total > 0.0 else 1.0
+
+
+def _validated(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Check a matrix as scikit-learn does, without a copy where it is one already."""
+    return validate_data(estimator, X, accept_sparse="csr", reset=reset)
+
+
+def _seed_of(random_state: Any) -> int | None:
+    """Make a seed of what scikit-learn calls a random state; None is fresh randomness in both."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
