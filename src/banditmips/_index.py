@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import threading
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -22,9 +23,8 @@ from banditmips._options import (
     check_names,
     suggests_names,
 )
-from banditmips._query import AtomSet, check_range, check_seed, fitted_lane
 from banditmips._result import SearchResult
-from banditmips._search import explain_query, run_queries, show_compilation
+from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,
@@ -38,12 +38,11 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 
+from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.preparing import Preparation, extra_bytes
+
 if TYPE_CHECKING:
     from banditmips._files import SavedFile
-    from banditmips.atoms import AtomStore, SparseStore
-    from banditmips.atoms.cache import CacheSize, WarmCache
-    from banditmips.atoms.facts import AtomFacts
-    from banditmips.race.buckets import Buckets
 
 __all__ = ["BanditMIPS", "load"]
 
@@ -162,7 +161,15 @@ class BanditMIPS:
         self._configure(params, seed_or_fresh(seed))
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
-        self._ids: Ids | None = None
+        self._changing = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock, which belongs to one process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_changing"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._changing = threading.Lock()
 
     def _configure(self, params: dict[str, Any], seed: int) -> None:
         """Check the parameters and keep them, as they were given and as they act."""
@@ -187,7 +194,7 @@ class BanditMIPS:
         check_names(params, "BanditMIPS", self._params, {})
         self._configure({**self._params, **params}, seed_or_fresh(params["seed"]) if "seed" in params else self.seed)
         if params.keys() - CallOptions.__annotations__.keys():
-            self._atom_set = self._file = self._ids = None
+            self._atom_set = self._file = None
         return self
 
     def changed_params(self) -> dict[str, Any]:
@@ -207,10 +214,18 @@ class BanditMIPS:
         return index_html(self)
 
     def _restore(self, file: SavedFile, atom_set: AtomSet, ids: Ids | None) -> None:
-        taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
-        by_column = self._copy_by_column(atom_set.store, taken)
-        self._file, self._ids = file, ids
-        self._atom_set = replace(atom_set, by_column=by_column, buckets=self._make_buckets(atom_set))
+        self._file = file
+        self._atom_set = replace(self._preparation().restored(atom_set), ids=ids)
+
+    def _preparation(self) -> Preparation:
+        return Preparation(
+            self._layout,
+            self._max_extra_memory,
+            self._bucket_size,
+            self._validate,
+            self._options.seed,
+            self._options.n_jobs,
+        )
 
     def fit(self, atoms: Any, y: object = None, *, ids: ArrayLike | None = None) -> Self:
         """Read the atoms once and prepare for searches.
@@ -227,109 +242,12 @@ class BanditMIPS:
         """
         store = as_store(atoms)
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
-        with show_compilation(self._options.progress):
-            self._atom_set = self._prepare(store, self._cache_size(store))
-        self._file, self._ids = None, names
-        return self
-
-    def _prepare(self, store: AtomStore, size: CacheSize) -> AtomSet:
         check_seed(store, self._options)
-        facts, cache = self._read(store, size)
-        by_column = self._copy_by_column(store, 0 if cache is None else cache.nbytes)
-        atom_set = AtomSet(store, facts=facts, cache=cache, by_column=by_column, unchecked=not self._validate)
-        check_range(atom_set.known_range, self._options)
-        return replace(atom_set, buckets=self._make_buckets(atom_set))
-
-    def _cache_size(self, store: AtomStore) -> CacheSize:
-        """Coordinates of each atom to be cached."""
-        from banditmips.atoms import SparseStore
-        from banditmips.atoms.cache import NO_CACHE, cache_size
-
-        # Cached columns of a sparse matrix would be little but zeros.
-        if self._layout == "none" or isinstance(store, SparseStore):
-            return NO_CACHE
-        return cache_size(*store.shape, store.dtype.itemsize, self._memory_for_cache(store))
-
-    def _read(self, store: AtomStore, size: CacheSize) -> tuple[AtomFacts | None, WarmCache | None]:
-        """Learn about the atoms what searches need, and fill the cache."""
-        from banditmips.atoms import DenseStore
-        from banditmips.atoms.cache import CacheFiller, build_cache
-        from banditmips.atoms.facts import collect_facts
-        from banditmips.atoms.parts import PartStore, all_parts
-
-        seed, n_jobs = self._options.seed, self._options.n_jobs
-        # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.
-        in_one_pass = (
-            self._validate if isinstance(store, DenseStore) else isinstance(store, PartStore) and store.line_width > 1
-        )
-        if size.by_atom == 0 or not in_one_pass:
-            facts = collect_facts(store, n_jobs=n_jobs) if self._validate else None
-            return facts, build_cache(store, seed, size) if size.by_atom else None
-        filler = CacheFiller(store, seed, size)
-        if self._validate:
-            return collect_facts(store, filler, n_jobs), filler.cache(n_jobs)
-        for part in all_parts(store, 0):
-            filler.add(part.rows.start, part.values, part.first_column)
-        return None, filler.cache()
-
-    def _memory_for_cache(self, store: AtomStore) -> int | None:
-        """Bytes that the cache may take; None for as many as it likes."""
-        from banditmips.atoms.facts import facts_bytes
-
-        n, d = store.shape
-        limit = self._max_extra_memory
-        if limit is None:
-            # Where atoms are long, a tenth of them is what an index may take by default.
-            limit = n * d * store.dtype.itemsize // 10 if d >= 10_000 else None
-        if limit is None:
-            return None
-        bins = 0 if self._bucket_size is None else 24 * n
-        return limit - bins - (facts_bytes(n, d) if self._validate else 0)
-
-    def _copy_by_column(self, store: AtomStore, taken: int) -> NDArray[Any] | None:
-        """Copy the atoms one coordinate after another, if the layout asks for it or memory was allowed for it."""
-        from banditmips.atoms import DenseStore, SparseStore
-
-        limit = self._max_extra_memory
-        if isinstance(store, SparseStore):
-            self._copy_sparse(store)
-            return None
-        dense = isinstance(store, DenseStore) and not store.array.flags.f_contiguous
-        if self._layout == "full" and not isinstance(store, DenseStore):
-            raise ValueError("layout='full' copies the atoms by coordinate, which is for atoms in memory only")
-        if not dense or self._layout not in ("auto", "full") or (self._layout == "auto" and limit is None):
-            return None
-        needed = store.array.nbytes + taken  # type: ignore[attr-defined]
-        if limit is not None and needed > limit:
-            if self._layout == "auto":
-                return None
-            raise ValueError(f"layout='full' needs {needed} bytes, but max_extra_memory allows {limit}")
-        return np.ascontiguousarray(store.array.T)  # type: ignore[attr-defined]
-
-    def _copy_sparse(self, store: SparseStore) -> None:
-        """Keep a sparse matrix by row and by column, if the layout asks for it or memory was allowed for it."""
-        limit = self._max_extra_memory
-        fits = limit is None or store.nbytes <= limit
-        if self._layout in ("codes", "coordinates"):
-            raise ValueError(f"layout={self._layout!r} is for dense atoms: a sparse matrix takes 'full' or 'none'")
-        if self._layout == "full" and not fits:
-            raise ValueError(f"layout='full' needs {store.nbytes} bytes, but max_extra_memory allows {limit}")
-        if self._layout == "full" or (self._layout == "auto" and limit is not None and fits):
-            store.keep_both()
-
-    def _make_buckets(self, atom_set: AtomSet) -> Buckets | None:
-        from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
-        from banditmips.race.kernels import permuted_coordinates
-
-        if self._bucket_size is None:
-            return None
-        n, d = atom_set.store.shape
-        if atom_set.facts is not None:
-            return Buckets.from_norms(atom_set.facts.squared_norms, d, self._bucket_size)
-        coordinates = permuted_coordinates(self._options.seed, d, 0, min(N_NORM_SAMPLES, d))
-        values = np.empty((n, coordinates.size))
-        atom_set.store.gather(np.arange(n), coordinates, values)
-        return Buckets.from_sample(values, d, self._bucket_size)
+        atom_set = self._preparation().of(store)
+        check_range(atom_set, self._options)
+        with self._changing:
+            self._atom_set, self._file = replace(atom_set, ids=names), None
+        return self
 
     @property
     def _fitted(self) -> AtomSet:
@@ -340,7 +258,8 @@ class BanditMIPS:
     @property
     def ids(self) -> NDArray[Any] | None:
         """The ids of all atoms by index, removed ones included; None if `fit` was given none."""
-        return None if self._ids is None else self._ids.values
+        ids = self._fitted.ids
+        return None if ids is None else ids.values
 
     @property
     def is_fitted(self) -> bool:
@@ -376,21 +295,7 @@ class BanditMIPS:
     @property
     def extra_bytes(self) -> int:
         """Memory that the index takes beside the atoms."""
-        from banditmips.atoms import JoinedStore, SparseStore
-
-        fitted = self._fitted
-        total = 0 if fitted.cache is None else fitted.cache.nbytes
-        if self._ids is not None:
-            total += self._ids.nbytes
-        if fitted.facts is not None:
-            total += fitted.facts.nbytes
-        if fitted.buckets is not None:
-            total += fitted.buckets.nbytes
-        if fitted.by_column is not None:
-            total += fitted.by_column.nbytes
-        stores = fitted.store.stores if isinstance(fitted.store, JoinedStore) else (fitted.store,)
-        total += sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))
-        return total
+        return extra_bytes(self._fitted)
 
     def search(
         self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Unpack[CallOptions]
@@ -416,19 +321,9 @@ class BanditMIPS:
             reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
-        if mask is None and type(k) is int and fitted.removed is None:
-            # If there was a search like this one before, nothing has to be asked again.
-            lane = fitted_lane(fitted, chosen, k)
-            if lane is not None:
-                array = fitted.store.array  # type: ignore[attr-defined]
-                short = lane.answer_plain(array, fitted.by_column, queries, not fitted.unchecked)
-                if short is not None:
-                    return self._labelled(short)
-        return self._labelled(run_queries(fitted, queries, k, chosen, mask))
-
-    def _labelled(self, result: SearchResult) -> SearchResult:
-        ids = None if self._ids is None else self._ids.at(result.indices)
-        return result.labelled(seed=self.seed, atoms_shape=self._fitted.store.shape, ids=ids)
+        result = run_queries(fitted, queries, k, chosen, mask)
+        ids = None if fitted.ids is None else fitted.ids.at(result.indices)
+        return result.labelled(seed=self.seed, atoms_shape=fitted.store.shape, ids=ids)
 
     def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""
@@ -453,10 +348,7 @@ class BanditMIPS:
         >>> import banditmips as bm
         >>> atoms = np.random.default_rng(0).normal(size=(10, 100))
         >>> print(bm.BanditMIPS().fit(atoms).explain(atoms[0]))
-        atoms: 10 x 100, float64; 25 coordinates of each atom are cached; no copy by coordinate
-        query: unevenness ... (1 is even, normal entries have 1.57); 0 coordinates stand out
-        way: blas (all products at once)
-        because all products take about ...
+        atoms: 10 x 100, float64; nothing is kept...
         """
         return explain_query(self._fitted, query, k, self._options)
 
@@ -469,39 +361,20 @@ class BanditMIPS:
         ids : n_new integers or strings, optional
             What you call them, if and only if the index has ids. An id that was removed may come again.
         """
-        from banditmips.atoms import JoinedStore
-        from banditmips.atoms.cache import NO_CACHE
-
-        old = self._fitted
         store = as_store(atoms)
         if store.shape[1] != self.n_coordinates:
             raise ValueError(
                 f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
                 f"(argument 'atoms', shape {store.shape})"
             )
-        names = self._joined_ids(ids, store.shape[0])
-        new = self._prepare(store, NO_CACHE if old.cache is None else old.cache.size)
-        parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
-        joined = AtomSet(
-            JoinedStore([*parts, store]),
-            facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
-            cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
-            removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
-            unchecked=old.unchecked,
-        )
-        # First the ids: a search in another thread may meet those of atoms it does not know yet, but not the reverse.
-        self._ids = names
-        self._atom_set = replace(joined, buckets=self._make_buckets(joined))
+        # Searches go on with what they have; other changes wait, so that none is lost.
+        with self._changing:
+            old = self._fitted
+            names = _joined_ids(old.ids, ids, store.shape[0])
+            joined = self._preparation().more(old, store)
+            check_range(joined, self._options)
+            self._atom_set = replace(joined, ids=names)
         return self
-
-    def _joined_ids(self, ids: ArrayLike | None, n_new: int) -> Ids | None:
-        if self._ids is not None and ids is not None:
-            return self._ids.joined(ids, n_new)
-        if self._ids is not None:
-            raise ValueError(f"ids must be given for the {n_new} new atoms: the atoms of this index have ids")
-        if ids is not None:
-            raise ValueError("ids cannot be given for new atoms alone: the atoms of this index have none (see fit)")
-        return None
 
     def remove(self, ids: ArrayLike) -> Self:
         """Take atoms out of all later searches. The other atoms keep their indices.
@@ -511,14 +384,16 @@ class BanditMIPS:
         ids : integers or strings
             The atoms' ids; of an index without ids, their indices.
         """
-        old = self._fitted
-        rows = check_rows("indices", ids, self.n_atoms) if self._ids is None else self._ids.rows_of(ids)
-        removed = np.zeros(self.n_atoms, dtype=np.bool_) if old.removed is None else old.removed.copy()
-        if removed[rows].any():
-            raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
-        removed[rows] = True
-        self._atom_set = replace(old, removed=removed)
-        self._ids = None if self._ids is None else self._ids.without(removed)
+        with self._changing:
+            old = self._fitted
+            n = old.store.shape[0]
+            rows = check_rows("indices", ids, n) if old.ids is None else old.ids.rows_of(ids)
+            removed = np.zeros(n, dtype=np.bool_) if old.removed is None else old.removed.copy()
+            if removed[rows].any():
+                raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
+            removed[rows] = True
+            names = None if old.ids is None else old.ids.without(removed)
+            self._atom_set = replace(old, removed=removed, ids=names)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -537,7 +412,7 @@ class BanditMIPS:
             "max_extra_memory": self._max_extra_memory,
             "validate": self._validate,
         }
-        save_index(path, self._fitted, settings, self._ids)
+        save_index(path, self._fitted, settings)
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.
@@ -550,6 +425,17 @@ class BanditMIPS:
         if self._file is None:
             raise ValueError("this index was not loaded from a file, so there is nothing to verify")
         self._file.verify()
+
+
+def _joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | None:
+    """The ids of the atoms of an index followed by those of new ones: all of them have ids, or none."""
+    if old is not None and new is not None:
+        return old.joined(new, n_new)
+    if old is not None:
+        raise ValueError(f"ids must be given for the {n_new} new atoms: the atoms of this index have ids")
+    if new is not None:
+        raise ValueError("ids cannot be given for new atoms alone: the atoms of this index have none (see fit)")
+    return None
 
 
 def load(path: str | os.PathLike[str]) -> BanditMIPS:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
 from banditmips._ids import Ids
-from banditmips._query import AtomSet
+from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -22,16 +22,14 @@ __all__ = ["load_index", "save_index"]
 _KIND = "index"
 
 
-def save_index(
-    path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any], ids: Ids | None = None
-) -> None:
+def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
     """Write an index: its settings, its atoms, what was prepared for them, and what they are called."""
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
     arrays: dict[str, NDArray[Any]] = {}
     kinds = [_put_store(arrays, f"atoms{number}", store) for number, store in enumerate(stores)]
-    facts, cache = atom_set.facts, atom_set.cache
+    facts, cache, codes, ids = atom_set.facts, atom_set.cache, atom_set.codes, atom_set.ids
     if facts is not None:
         arrays["squared_norms"] = facts.squared_norms
         arrays["means"] = facts.means
@@ -39,7 +37,9 @@ def save_index(
         arrays["column_squares"] = facts.column_squares
         arrays["range"] = np.array([facts.low, facts.high])
     if cache is not None:
-        arrays["cache_order"], arrays["cache_block"], arrays["cache_prefix"] = cache.order, cache.block, cache.prefix
+        arrays["cache_order"], arrays["cache_prefix"] = cache.order, cache.values
+    if codes is not None:
+        arrays |= {f"codes_{name}": array for name, array in codes.arrays().items()}
     if atom_set.removed is not None:
         arrays["removed"] = atom_set.removed
     if ids is not None:
@@ -47,7 +47,9 @@ def save_index(
         arrays[name] = array
     value_range = settings["value_range"]
     plain = {**settings, "value_range": None if value_range is None else [float(x) for x in value_range]}
-    metadata = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
+    metadata: dict[str, Any] = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
+    if codes is not None:
+        metadata["codes"] = {"n_cells": codes.n_cells, "n_bits": codes.n_bits, "seed": codes.rotation.seed}
     write_file(path, metadata, arrays)
 
 
@@ -107,26 +109,37 @@ def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], 
     from banditmips.atoms import JoinedStore
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts, derived_scatter
+    from banditmips.core.codes import Codes
+    from banditmips.core.rotation import Rotation
 
     stores = [_get_store(arrays, f"atoms{number}", kind) for number, kind in enumerate(metadata["stores"])]
     store = stores[0] if len(stores) == 1 else JoinedStore(stores)
     n, d = store.shape
     if [n, d] != metadata["shape"]:
         raise ValueError(f"its atoms have shape {(n, d)}, but it says {metadata['shape']}")
-    facts = cache = None
+    facts = cache = codes = None
     if "squared_norms" in arrays:
         low, high = arrays["range"].tolist()
         norms, means = _shaped(arrays, "squared_norms", n), _shaped(arrays, "means", n)
         # The first files held no scatter.
         scatter = _shaped(arrays, "scatter", n) if "scatter" in arrays else derived_scatter(norms, means, d)
         facts = AtomFacts(norms, means, scatter, low, high, _shaped(arrays, "column_squares", d))
-    if "cache_block" in arrays:
-        block, prefix = arrays["cache_block"], arrays["cache_prefix"]
-        if block.shape[1] != n or prefix.shape[0] != n or block.shape[0] > prefix.shape[1]:
-            raise ValueError(f"its caches have shapes {block.shape} and {prefix.shape}")
-        cache = WarmCache(_shaped(arrays, "cache_order", prefix.shape[1]), np.asarray(block), np.asarray(prefix))
+    if "cache_prefix" in arrays:
+        values = np.asarray(arrays["cache_prefix"])
+        if values.ndim != 2 or len(values) != n:
+            raise ValueError(f"its kept coordinates have shape {values.shape}")
+        order = _shaped(arrays, "cache_order", values.shape[1])
+        if values.shape[1] > d or np.any(np.sort(order) != np.unique(order)) or order.min() < 0 or order.max() >= d:
+            raise ValueError(f"its kept coordinates are not different ones of {d}")
+        cache = WarmCache(order, values)
+    if "codes" in metadata:
+        told = metadata["codes"]
+        held = {name[6:]: np.asarray(array) for name, array in arrays.items() if name.startswith("codes_")}
+        codes = Codes.from_arrays(Rotation(d, told["seed"]), told["n_cells"], told["n_bits"], held)
+        if codes.n != n:
+            raise ValueError(f"its codes are of {codes.n} atoms, not of {n}")
     removed = _shaped(arrays, "removed", n) if "removed" in arrays else None
-    return AtomSet(store, facts=facts, cache=cache, removed=removed, unchecked=unchecked)
+    return AtomSet(store, facts=facts, codes=codes, cache=cache, removed=removed, unchecked=unchecked)
 
 
 def _shaped(arrays: Mapping[str, NDArray[Any]], name: str, length: int) -> NDArray[Any]:

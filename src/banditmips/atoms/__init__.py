@@ -17,7 +17,6 @@ from banditmips.atoms.joined import JoinedStore
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
-from banditmips.atoms.reading import StoreReader
 from banditmips.atoms.sparse import SparseStore
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "JoinedStore",
     "PartStore",
     "SparseStore",
-    "StoreReader",
     "chirps",
     "count_bytes",
     "gabor_atoms",

@@ -136,9 +136,10 @@ class FactsCollector:
     low, high : float
     """
 
-    def __init__(self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = ()) -> None:
+    def __init__(self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = (), check: bool = True) -> None:
         self._argument = argument
         self._keepers = keepers
+        self._checks = check
         self._counts = np.zeros(n, dtype=np.int64)
         # Means are held as differences from a number close to them, which keep more digits.
         self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
@@ -191,7 +192,7 @@ class FactsCollector:
         large = np.flatnonzero(~np.isfinite(bases + means + scatter))
         if large.size == 0:
             return
-        if not np.isfinite(values).all():
+        if self._checks and not np.isfinite(values).all():
             i, j = np.argwhere(~np.isfinite(values))[0]
             where = f"row {{row}}, column {first_column + j}"
             text = f"{self._argument} has {values[i, j]} at {where} (argument {self._argument!r})"
@@ -255,10 +256,13 @@ def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return copied
 
 
-def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1) -> AtomFacts:
+def collect_facts(
+    store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1, check: bool = True
+) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed.
+    `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed. Without `check`, entries that
+    are not finite are let through.
     """
     from banditmips.atoms.packed import PackedStore
 
@@ -266,7 +270,7 @@ def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int 
         return store.facts
     if isinstance(store, SparseStore) and not keepers:
         return _sparse_facts(store)
-    collector = FactsCollector(*store.shape, keepers=keepers)
+    collector = FactsCollector(*store.shape, keepers=keepers, check=check)
     if isinstance(store, DenseStore):
         collector.add_rows(store, n_jobs)
     elif any(keeper.wants_rows for keeper in keepers):

@@ -9,7 +9,7 @@ import typer
 
 from banditmips._index import BanditMIPS
 from banditmips._opening import DEFAULT_MEMORY_LIMIT
-from banditmips._query import AtomSet
+from banditmips.race.atom_set import AtomSet
 from banditmips._search import explain_query
 from banditmips._validate import Options
 from banditmips.cli import _options as given

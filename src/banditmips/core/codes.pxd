@@ -16,10 +16,11 @@ cdef class Codes:
     cdef double centre_square
     cdef const double[::1] _centre
     cdef float[::1] _centre32
-    cdef double[::1] _along
+    cdef const double[::1] _along
     cdef const int64_t[::1] _ends
-    cdef float[:, ::1] _scales, _errors
-    cdef uint64_t[:, ::1] _first, _rest, _finer
+    cdef const float[:, ::1] _scales, _errors
+    cdef const uint64_t[:, ::1] _first, _rest, _finer
     cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil
     cdef void _store(self, int64_t row, double unit, double square, uint64_t* planes, double* sums) noexcept nogil
     cdef void _unknown(self, int64_t row) noexcept nogil
+    cdef void _put(self, int64_t rung, int64_t row, double scale, double error) noexcept nogil

@@ -120,10 +120,13 @@ cdef class Codes:
         self._take(centre, *(arrays[name] for name in ("along", "scales", "errors", "first", "rest", "finer")))
         return self
 
+    def __reduce__(self):
+        return Codes.from_arrays, (self.rotation, self.n_cells, self.n_bits, self.arrays())
+
     @property
     def nbytes(self):
         """Memory taken."""
-        return sum(array.nbytes for array in self.arrays().values()) + self.rotation.nbytes
+        return sum(array.nbytes for array in self.arrays().values()) + self._centre32.nbytes + self.rotation.nbytes
 
     def like(self, int64_t n):
         """Room for the codes of n other atoms, of the same kind and about the same centre."""
@@ -175,9 +178,9 @@ cdef class Codes:
                 x[j] = <float> ldexp(difference, -exponent)
         else:
             along = bm_kernels().dot_exact_f32(x, &self._centre[0], d)
-        self._along[row] = along
+        (<double*> &self._along[row])[0] = along
         if not isfinite(along) or not isfinite(largest):
-            self._along[row] = 0.0
+            (<double*> &self._along[row])[0] = 0.0
             self._unknown(row)
             return
         cdef double square = bm_kernels().dot_f32(x, x, d)
@@ -196,37 +199,36 @@ cdef class Codes:
         """Say of an atom whose numbers are too large for squares that nothing is known."""
         cdef int64_t t
         for t in range(self._scales.shape[0]):
-            self._scales[t, row] = 0.0
-            self._errors[t, row] = INFINITY
+            self._put(t, row, 0.0, INFINITY)
+
+    cdef void _put(self, int64_t rung, int64_t row, double scale, double error) noexcept nogil:
+        # The arrays are constant to everybody else: those of a saved index are a file's.
+        (<float*> &self._scales[rung, row])[0] = <float> scale
+        (<float*> &self._errors[rung, row])[0] = <float> error
 
     cdef void _store(self, int64_t row, double unit, double square, uint64_t* planes, double* sums) noexcept nogil:
         """Keep a code: signs first, the lower planes in their place, and scale and error of every prefix."""
         cdef int64_t w, t, n_planes = self.n_bits - 1
         cdef uint64_t* signs = planes + n_planes * self.n_words
         for w in range(self.n_first_words):
-            self._first[row, w] = signs[w]
+            (<uint64_t*> &self._first[row, w])[0] = signs[w]
         for w in range(self.n_first_words, self.n_words):
-            self._rest[row, w - self.n_first_words] = signs[w]
+            (<uint64_t*> &self._rest[row, w - self.n_first_words])[0] = signs[w]
         for w in range(n_planes * self.n_words):
-            self._finer[row, w] = planes[w]
-        cdef double code_square, product
+            (<uint64_t*> &self._finer[row, w])[0] = planes[w]
+        cdef double code_square, product, error
         for t in range(self._scales.shape[0]):
             if t < self.n_rungs:
                 product, code_square = sums[t], <double> self._ends[t]
             else:
                 product, code_square = sums[MAX_RUNGS - 2], sums[MAX_RUNGS - 1]
             if square == 0.0:  # the atom is the centre itself: nothing is left to be estimated
-                self._scales[t, row] = 0.0
-                self._errors[t, row] = 0.0
+                self._put(t, row, 0.0, 0.0)
             elif product <= 0.0:  # a prefix that has seen nothing of the atom
-                self._scales[t, row] = 0.0
-                self._errors[t, row] = INFINITY
+                self._put(t, row, 0.0, INFINITY)
             else:
-                self._scales[t, row] = <float> (unit * square / product)
-                self._errors[t, row] = <float> (
-                    unit * sqrt(square * max(code_square * square / (product * product) - 1.0, 0.0)
-                                / (self.rotation.width - 1.0))
-                )
+                error = square * max(code_square * square / (product * product) - 1.0, 0.0)
+                self._put(t, row, unit * square / product, unit * sqrt(error / (self.rotation.width - 1.0)))
 
 
 def _encode(Codes codes, int64_t first_row, const real[:, ::1] atoms):

@@ -37,6 +37,9 @@ cdef class Rotation:
         words = random_words(seed, 1, self.n_transforms * self.width // 32)
         self.signs = words.reshape(self.n_transforms, self.width // 32)
 
+    def __reduce__(self):
+        return Rotation, (self.d, self.seed)
+
     @property
     def nbytes(self):
         """Memory taken."""

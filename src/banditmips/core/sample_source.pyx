@@ -71,7 +71,7 @@ cdef class SampleSource(Source):
 
     cdef public object atoms, problem, reader, sampler, schedule, sample, variances, scatters, taken
     cdef object _values
-    cdef int64_t _first_size
+    cdef bint _guarded
 
     def __init__(self, Survivors alive, atoms, problem, reader, sampler, schedule):
         self.alive, self.atoms, self.problem = alive, atoms, problem
@@ -79,6 +79,8 @@ cdef class SampleSource(Source):
         self.population, self.with_replacement = sampler.population, sampler.with_replacement
         self.taken = np.full(alive.n, problem.n_seen)
         self._values = np.empty((alive.n, 0))
+        # Where nothing is known of the atoms' scatter, nothing has to be shown of it.
+        self._guarded = not np.isnan(atoms.needed_scatter).all()
 
     @property
     def row_scale(self):
@@ -114,8 +116,10 @@ cdef class SampleSource(Source):
         values = self._read(prefix, size)
         self.sample = Sample(prefix, self.problem.query[prefix.coordinates], self.problem.objective)
         atoms = self.atoms
-        estimates, self.variances, self.scatters = self.sample.estimates(values, atoms.row_scale, atoms.centers)
-        shown = self.reader.scatters(self.alive.row_array, prefix)
+        shown = self.reader.scatters(self.alive.row_array, prefix) if self._guarded else None
+        estimates, self.variances, self.scatters = self.sample.estimates(
+            values, atoms.row_scale, atoms.centers, self._guarded and shown is None
+        )
         if shown is not None:
             self.scatters = shown
         self.alive.estimate_array[:] = estimates if atoms.offsets is None else estimates + atoms.offsets

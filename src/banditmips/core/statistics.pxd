@@ -6,4 +6,5 @@ cdef class Sample:
     cdef readonly int objective
     cdef readonly double total_unit
     cdef const double[::1] _query, _scale, _unit, _spread
-    cdef double term(self, int64_t j, double v) noexcept nogil
+    cdef void fill_terms(self, const double* values, double row_scale, double* terms) noexcept nogil
+    cdef void fill_residuals(self, double ratio, double* terms) noexcept nogil

@@ -1,12 +1,44 @@
 """What sampled cells say: estimates of scores, their variances, and those of differences between two atoms."""
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport fabs
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
 PRODUCT, NEG_SQUARED_DIFFERENCE, NEG_ABSOLUTE_DIFFERENCE = 0, 1, 2
 """What one coordinate adds to a score: q*v, -(q - v)^2 or -|q - v|."""
+
+
+cdef double* _room(int64_t size) except NULL:
+    cdef double* room = <double*> malloc(max(size, <int64_t> 1) * sizeof(double))
+    if room == NULL:
+        raise MemoryError(f"there is no memory for {size} sampled terms")
+    return room
+
+
+cdef double _weighted_sum(const double* weights, const double* terms, int64_t size) noexcept nogil:
+    cdef double total = 0.0
+    cdef int64_t j
+    for j in range(size):
+        total += weights[j] * terms[j]
+    return total
+
+
+cdef double _sum_of_squares(const double* terms, int64_t size) noexcept nogil:
+    cdef double total = 0.0
+    cdef int64_t j
+    for j in range(size):
+        total += terms[j] * terms[j]
+    return total
+
+
+cdef double _scatter(const double* scale, const double* values, double center, int64_t size) noexcept nogil:
+    cdef double total = 0.0
+    cdef int64_t j
+    for j in range(size):
+        total += scale[j] * (values[j] - center) * (values[j] - center)
+    return total
 
 
 cdef class Sample:
@@ -28,35 +60,46 @@ cdef class Sample:
         """How many cells were sampled."""
         return self._query.shape[0]
 
-    cdef double term(self, int64_t j, double v) noexcept nogil:
-        cdef double difference
+    cdef void fill_terms(self, const double* values, double row_scale, double* terms) noexcept nogil:
+        """What each cell of an atom adds to its score."""
+        cdef int64_t j, size = self._query.shape[0]
+        cdef const double* query = &self._query[0]
         if self.objective == 0:
-            return self._query[j] * v
-        difference = self._query[j] - v
-        return -difference * difference if self.objective == 1 else -fabs(difference)
+            for j in range(size):
+                terms[j] = row_scale * (query[j] * values[j])
+        elif self.objective == 1:
+            for j in range(size):
+                terms[j] = -row_scale * (query[j] - values[j]) * (query[j] - values[j])
+        else:
+            for j in range(size):
+                terms[j] = -row_scale * fabs(query[j] - values[j])
 
-    def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers):
+    cdef void fill_residuals(self, double ratio, double* terms) noexcept nogil:
+        """Turn terms into what they deviate by, in units of the estimate's deviation."""
+        cdef int64_t j
+        cdef const double* spread = &self._spread[0]
+        cdef const double* unit = &self._unit[0]
+        for j in range(self._query.shape[0]):
+            terms[j] = spread[j] * (terms[j] - ratio * unit[j])
+
+    def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers, bint scattered):
         """Return each row's estimated score, the variance of the estimate, and the scatter of the row's entries.
 
-        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it.
+        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for.
         """
-        cdef int64_t i, j, n = values.shape[0], size = self._query.shape[0]
-        all_estimates, all_variances, all_scatters = np.empty(n), np.empty(n), np.empty(n)
+        cdef int64_t i, n = values.shape[0], size = self._query.shape[0]
+        all_estimates, all_variances, all_scatters = np.empty(n), np.empty(n), np.zeros(n)
         cdef double[::1] estimates = all_estimates, variances = all_variances, scatters = all_scatters
-        cdef double total, scatter, ratio, variance, v, e
+        cdef double* terms = _room(size)
         with nogil:
             for i in range(n):
-                total, scatter, variance = 0.0, 0.0, 0.0
-                for j in range(size):
-                    v = values[i, j]
-                    total += self._scale[j] * self.term(j, v)
-                    scatter += self._scale[j] * (v - centers[i]) * (v - centers[i])
-                total *= row_scale[i]
-                ratio = total / self.total_unit
-                for j in range(size):
-                    e = self._spread[j] * (row_scale[i] * self.term(j, values[i, j]) - ratio * self._unit[j])
-                    variance += e * e
-                estimates[i], variances[i], scatters[i] = total, variance, scatter
+                self.fill_terms(&values[i, 0], row_scale[i], terms)
+                estimates[i] = _weighted_sum(&self._scale[0], terms, size)
+                self.fill_residuals(estimates[i] / self.total_unit, terms)
+                variances[i] = _sum_of_squares(terms, size)
+                if scattered:
+                    scatters[i] = _scatter(&self._scale[0], &values[i, 0], centers[i], size)
+        free(terms)
         return all_estimates, all_variances, all_scatters
 
     def paired_variances(
@@ -73,23 +116,24 @@ cdef class Sample:
         Also the largest part that one cell has in it, from 0 to 1: near 1, the variance hangs on a single cell.
         """
         cdef int64_t t, i, j, size = self._query.shape[0]
-        cdef double[::1] residual = np.empty(size)
         all_variances, all_shares = np.empty(rows.shape[0]), np.empty(rows.shape[0])
         cdef double[::1] variances = all_variances, shares = all_shares
-        cdef double ratio = estimates[leader] / self.total_unit, variance, largest, e
+        cdef double* of_leader = _room(2 * size)
+        cdef double* terms = of_leader + size
+        cdef double largest
         with nogil:
-            for j in range(size):
-                residual[j] = row_scale[leader] * self.term(j, values[leader, j]) - ratio * self._unit[j]
+            self.fill_terms(&values[leader, 0], row_scale[leader], of_leader)
+            self.fill_residuals(estimates[leader] / self.total_unit, of_leader)
             for t in range(rows.shape[0]):
                 i = rows[t]
-                ratio = estimates[i] / self.total_unit
-                variance, largest = 0.0, 0.0
+                self.fill_terms(&values[i, 0], row_scale[i], terms)
+                self.fill_residuals(estimates[i] / self.total_unit, terms)
+                largest = 0.0
                 for j in range(size):
-                    e = row_scale[i] * self.term(j, values[i, j]) - ratio * self._unit[j]
-                    e = self._spread[j] * (residual[j] - sign * e)
-                    e *= e
-                    variance += e
-                    largest = max(largest, e)
-                variances[t] = variance
-                shares[t] = largest / variance if variance > 0.0 else 0.0
+                    terms[j] = of_leader[j] - sign * terms[j]
+                variances[t] = _sum_of_squares(terms, size)
+                for j in range(size):
+                    largest = fabs(terms[j]) if fabs(terms[j]) > largest else largest
+                shares[t] = largest * largest / variances[t] if variances[t] > 0.0 else 0.0
+        free(of_leader)
         return all_variances, all_shares

@@ -16,7 +16,7 @@ from banditmips.atoms.grid import GridStore
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.zarr_arrays import WatchedStore, ZarrGrid
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 
 __all__ = ["is_packed", "open_packed", "read_strictly"]
 

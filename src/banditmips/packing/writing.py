@@ -17,7 +17,7 @@ from banditmips.atoms import AtomStore, DenseStore, PartStore
 from banditmips.atoms.facts import FactsCollector
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.packing.reading import read_strictly
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 
 __all__ = ["PackWriter"]
 

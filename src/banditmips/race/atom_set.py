@@ -34,6 +34,8 @@ class AtomSet:
         A copy of the atoms, one coordinate after another.
     removed : bool array of shape (n,), or None
         Atoms that are no longer to be found.
+    ids
+        What the user calls the atoms, if anything.
     unchecked : bool
         Whether the user asked for no check of the entries.
     prepared : dict
@@ -47,8 +49,13 @@ class AtomSet:
     buckets: Buckets | None = None
     by_column: NDArray[Any] | None = None
     removed: NDArray[np.bool_] | None = None
+    ids: Any = None
     unchecked: bool = False
     prepared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what searches can make again."""
+        return {**self.__dict__, "prepared": {}}
 
     @property
     def known_range(self) -> tuple[float, float] | None:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from banditmips.core.answer import Times
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.costs import Costs
+from banditmips.race.schedule import TimedSchedule
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
     from banditmips.core.codes import Codes
 
-__all__ = ["NO_TIMES", "Probe", "code_times", "full_time", "probe_sampling", "sampling_can_pay"]
+__all__ = ["NO_TIMES", "SamplingPlan", "code_times", "coordinates_needed", "full_time"]
 
 NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
@@ -43,37 +44,51 @@ def code_times(costs: Costs, codes: Codes, n: int, itemsize: int, contiguous: bo
     return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
 
 
-def sampling_can_pay(costs: Costs, n: int, d: int, itemsize: int, first: int) -> bool:
-    """Whether a race on gathered coordinates could be faster than all products, at its best."""
-    full = full_time(costs, n, d, itemsize, by_blas=True)
-    probe = _N_PROBED * _PROBE_SIZE * costs.gather + costs.probe_overhead
-    best = n * first * costs.gather + d * costs.row + 4 * costs.round_overhead
-    return probe <= REGRET * full and 2.0 * best <= full
-
-
 @dataclass(frozen=True)
-class Probe:
-    """What a few atoms say about the whole race.
+class SamplingPlan:
+    """What sampling coordinates of n atoms in memory would take, beside the full product."""
 
-    Attributes
-    ----------
-    needed : float
-        Coordinates that it takes to drop a typical atom; infinite where nothing stands out.
-    """
+    costs: Costs
+    n: int
+    d: int
+    itemsize: int
 
-    needed: float
+    @property
+    def full(self) -> float:
+        """Nanoseconds of all products."""
+        return full_time(self.costs, self.n, self.d, self.itemsize, by_blas=True)
 
-    def pays(self, costs: Costs, n: int, d: int, itemsize: int) -> bool:
+    def can_pay(self, first: int) -> bool:
+        """Whether a race whose first round reads `first` coordinates could be faster than all products, at its best."""
+        costs = self.costs
+        probe = _N_PROBED * _PROBE_SIZE * costs.gather + costs.probe_overhead
+        best = self.n * first * costs.gather + self.d * costs.row + 2 * costs.round_overhead
+        return probe <= REGRET * self.full and 2.0 * best <= self.full
+
+    def pays(self, needed: float) -> bool:
         """Whether dropping typical atoms on so many coordinates takes less than half of the full product."""
-        full = full_time(costs, n, d, itemsize, by_blas=True)
-        return 2.0 * n * self.needed * (costs.gather + costs.arithmetic) <= full
+        return 2.0 * self.n * needed * (self.costs.gather + self.costs.arithmetic) <= self.full
+
+    def schedule(self, expected: float) -> TimedSchedule:
+        """Rounds that may take what is expected of them, and little more."""
+        costs = self.costs
+        return TimedSchedule(
+            n_candidates=self.n,
+            gather_time=costs.gather,
+            arithmetic_time=costs.arithmetic,
+            round_time=costs.round_overhead,
+            row_time=self.full / self.n,
+            allowance=REGRET * self.full + self.n * expected * (costs.gather + costs.arithmetic),
+        )
 
 
-def probe_sampling(store: AtomStore, query: NDArray[np.float64], quantile: float, seed: int, absolute: bool) -> Probe:
-    """Sample a few atoms on a few uniform coordinates, and guess what the race among all of them would need.
+def coordinates_needed(
+    store: AtomStore, query: NDArray[np.float64], quantile: float, seed: int, absolute: bool
+) -> float:
+    """Guess from a few atoms and coordinates how many it takes to drop a typical atom; infinite if nothing stands out.
 
-    The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one half of the
-    coordinates, as far as it shows again on the other half.
+    The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one half
+    of the coordinates, as far as it shows again on the other half.
     """
     n, d = store.shape
     rows = np.unique(np.linspace(0, n - 1, min(n, _N_PROBED)).astype(np.int64))
@@ -93,6 +108,6 @@ def probe_sampling(store: AtomStore, query: NDArray[np.float64], quantile: float
             level = terms[:, :half].mean(axis=1) * terms[:, half:].mean(axis=1)
             spread = max(spread, float(level.mean()))
     if not (np.isfinite(spread) and np.isfinite(noise)) or spread <= 0.0:
-        return Probe(np.inf)
+        return float("inf")
     ahead = np.sqrt(spread) * np.sqrt(2.0 * np.log(max(n, 2)))
-    return Probe(quantile**2 * 2.0 * noise / ahead**2 if ahead > 0.0 else np.inf)
+    return float(quantile**2 * 2.0 * noise / ahead**2) if ahead > 0.0 else float("inf")

@@ -23,9 +23,10 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas
-from banditmips.race.plan import NO_TIMES, code_times, probe_sampling, sampling_can_pay
+from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, make_rule
 from banditmips.race.sampled import Contest, Problem, measure, race_on
+from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Query:
         self._map = self._score_map()
         self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
         self._exact = self._make_exact()
+        self._schedule: TimedSchedule | None = None
 
     def _score_map(self) -> ScoreMap:
         """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
@@ -205,7 +207,7 @@ class Query:
         if contest.candidates.size <= self._k and self._options.rescore:
             alive = Survivors(contest.candidates, contest.candidates.size, self._k, self._options.absolute)
             return Outcome(alive, StopReason.SEPARATED)
-        ways = make_ways(self._situation, contest.candidates.size)
+        ways = make_ways(self._situation, contest.candidates.size, self._schedule)
         if self._atoms.buckets is None or self._support.size == 0:
             return self._run(contest, ways)
 
@@ -238,22 +240,24 @@ class Query:
         return self._why_not_sampled()
 
     def _why_not_sampled(self) -> str | None:
-        """Ask what sampling atoms in memory would take."""
+        """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
         store, options = self._atoms.store, self._options
         if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
             return None
         n, d = store.shape
-        here, first = costs(), self._first_size(self._candidates.size)
-        asked_for = not compares_pairs(options) or options.sampling not in ("auto", "weighted", "uniform")
-        if not sampling_can_pay(here, n, d, store.dtype.itemsize, first):
+        first = self._first_size(self._candidates.size)
+        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize)
+        if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
-        if asked_for or self._objective != PRODUCT or self._options.objective != "inner_product":
-            return None
-        tail = options.delta / max(n, 1)
-        probe = probe_sampling(store, self._query, float(np.sqrt(2.0 * np.log(2.0 / tail))), options.seed, options.absolute)
-        if probe.pays(here, n, d, store.dtype.itemsize):
-            return None
-        return f"a probe of a few atoms expects about {probe.needed:.3g} coordinates for dropping one"
+        expected = 0.0
+        if compares_pairs(options) and options.objective == "inner_product":
+            quantile = float(np.sqrt(2.0 * np.log(2.0 * n / options.delta)))
+            needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute)
+            if not plan.pays(max(needed, first)):
+                return f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
+            expected = max(needed, first)
+        self._schedule = plan.schedule(expected)
+        return None
 
     def _first_size(self, n_candidates: int) -> int:
         """Coordinates of the first round: fewer cannot drop anybody."""
@@ -293,12 +297,15 @@ class Query:
         rule = self._rule(first, contest)
 
         def hands_over(n_survivors: int) -> bool:
-            return len(ways) > 1 and worth_going_on(n_survivors, self._k, self._options.rescore)
+            if len(ways) > 1:
+                return worth_going_on(n_survivors, self._k, self._options.rescore)
+            timed = self._schedule
+            return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
 
         schedule = first.schedule.starting_with(self._first_size(contest.candidates.size))
         outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
         self._exact = ReaderExact(first.reader)
-        if not outcome.handed_over:
+        if not outcome.handed_over or len(ways) == 1:
             return outcome
         following = ways[1]
         self._exact = ReaderExact(following.reader)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-__all__ = ["FIRST_LINES", "MOST_LINES", "LimitedSchedule", "LineSchedule", "PackedSchedule", "Schedule"]
+__all__ = ["FIRST_LINES", "MOST_LINES", "LimitedSchedule", "LineSchedule", "PackedSchedule", "Schedule", "TimedSchedule"]
 
 FIRST_LINES, _GROWTH = 32, 1.5
 """Lines in the first round: their terms are few, and sums of many alike coordinates may have heavy tails. Rounds grow
@@ -58,6 +58,52 @@ class Schedule:
         if population <= self.first:
             return False
         return size >= self.finish_fraction * population or self.exceeds_buffer(n_survivors, size)
+
+
+@dataclass
+class _Spent:
+    """What rounds have taken so far, in nanoseconds, up to a number of coordinates."""
+
+    time: float = 0.0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class TimedSchedule(Schedule):
+    """Rounds on coordinates gathered from memory, as long as they pay.
+
+    What the rounds take never exceeds a part of the full product's time, and half of what dropping atoms has saved of it by
+    then: so a race that comes to nothing costs no more than that part.
+
+    Attributes
+    ----------
+    n_candidates
+        Atoms at the beginning.
+    gather_time, arithmetic_time, round_time, row_time
+        Nanoseconds of a value that is gathered, of one that takes part in a round, of a round, and of an exact row.
+    allowance
+        Nanoseconds that rounds may take before they have saved anything.
+    """
+
+    growth: float = 1.5
+    n_candidates: int = 0
+    gather_time: float = 0.0
+    arithmetic_time: float = 0.0
+    round_time: float = 0.0
+    row_time: float = 0.0
+    allowance: float = 0.0
+    spent: _Spent = field(default_factory=_Spent)
+
+    def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
+        """Whether the survivors' exact products are better than a round that reaches `size` coordinates."""
+        new = max(size - self.spent.size, 0)
+        time = n_survivors * (new * self.gather_time + size * self.arithmetic_time) + self.round_time
+        saved = (self.n_candidates - n_survivors) * self.row_time
+        if self.spent.time + time > self.allowance + 0.5 * saved or n_survivors * self.row_time <= time:
+            return True
+        self.spent.time += time
+        self.spent.size = size
+        return super().should_finish(n_survivors, size, population)
 
 
 @dataclass(frozen=True)

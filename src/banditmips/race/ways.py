@@ -194,7 +194,7 @@ def _share_of_first_round(store: PartStore, n_lines: int) -> float:
     return FIRST_LINES * store.line_cost / max(n_lines, 1)
 
 
-def coordinate_way(situation: Situation) -> Way:
+def coordinate_way(situation: Situation, schedule: Schedule | None = None) -> Way:
     """Sample coordinates."""
     atoms, options, support = situation.atoms, situation.options, situation.support
     sampler = make_sampler(
@@ -204,7 +204,7 @@ def coordinate_way(situation: Situation) -> Way:
         None if atoms.facts is None else atoms.facts.column_squares,
         has_cache=atoms.cache is not None,
     )
-    schedule = Schedule()
+    schedule = schedule or Schedule()
     if isinstance(atoms.store, SparseStore):
         schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
     return Way(
@@ -216,14 +216,17 @@ def coordinate_way(situation: Situation) -> Way:
     )
 
 
-def make_ways(situation: Situation, n_candidates: int) -> list[Way]:
-    """Choose what to sample first, and what to go on with where that has not decided the race."""
+def make_ways(situation: Situation, n_candidates: int, schedule: Schedule | None = None) -> list[Way]:
+    """Choose what to sample first, and what to go on with where that has not decided the race.
+
+    `schedule` is that of coordinates which are gathered from memory.
+    """
     packed = situation.atoms.store
     if isinstance(packed, PackedStore) and situation.takes_packed():
         return [_packed_way(situation, packed, n_candidates)]
     store = situation.lined
     if store is None or not compares_pairs(situation.options):
-        return [coordinate_way(situation)]
+        return [coordinate_way(situation, schedule)]
     ways: list[Way] = []
     seen = None
     cache = situation.atoms.cache
@@ -241,7 +244,7 @@ def make_ways(situation: Situation, n_candidates: int) -> list[Way]:
     lines = _line_way(situation, store, n_candidates, seen)
     if lines is not None:
         ways.append(lines)
-    return ways or [coordinate_way(situation)]
+    return ways or [coordinate_way(situation, schedule)]
 
 
 def _packed_way(situation: Situation, store: PackedStore, n_candidates: int) -> Way:

@@ -1,0 +1,188 @@
+"""What `fit` keeps beside the atoms, and the one pass over them that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms import DenseStore, JoinedStore, SparseStore
+from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
+from banditmips.atoms.coding import CodesKeeper, CodesSize, choose_codes, codes_size
+from banditmips.atoms.facts import AtomFacts, Keeper, collect_facts, facts_bytes
+from banditmips.atoms.parts import PartStore, all_parts
+from banditmips.core.codes import Codes
+from banditmips.core.numbers import permuted_coordinates
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
+
+if TYPE_CHECKING:
+    from banditmips._options import Layout
+    from banditmips.atoms import AtomStore
+
+__all__ = ["Preparation", "extra_bytes"]
+
+_LONG = 4_000
+"""Coordinates from which on a tenth of the atoms is what an index may take by default; of shorter ones a fifth."""
+_BYTES_OF_COORDINATE = 24
+"""What codes take for each coordinate whatever the number of atoms: the centre, the dither, signs, squares of columns."""
+_BLOCK_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is to be kept, as the parameters of an index say."""
+
+    layout: Layout
+    max_extra_memory: int | None
+    bucket_size: int | None
+    validate: bool
+    seed: int
+    n_jobs: int
+
+    def of(self, store: AtomStore) -> AtomSet:
+        """Read the atoms once and keep what searches need."""
+        kept = self._kept(store)
+        codes = cache = None
+        if kept == "codes":
+            size = self._codes_size(store)
+            codes = None if size is None else choose_codes(store, self.seed, size)
+        elif kept == "coordinates":
+            cache = self._cache_size(store)
+        return self._with_bins(self._read(store, codes, cache or 0))
+
+    def more(self, old: AtomSet, store: AtomStore) -> AtomSet:
+        """Read some more atoms, which follow those that are there."""
+        codes = None if old.codes is None else old.codes.like(store.shape[0])
+        new = self._read(store, codes, 0 if old.cache is None else old.cache.n_coordinates)
+        parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
+        joined = AtomSet(
+            JoinedStore([*parts, store]),
+            facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
+            codes=old.codes.joined(codes) if old.codes is not None else None,
+            cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
+            removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
+            unchecked=old.unchecked,
+        )
+        return self._with_bins(joined)
+
+    def restored(self, atoms: AtomSet) -> AtomSet:
+        """Make what a file does not hold."""
+        return self._with_bins(replace(atoms, by_column=self._by_column(atoms.store)))
+
+    def _kept(self, store: AtomStore) -> str:
+        """Which of the layouts it is, for these atoms."""
+        if isinstance(store, SparseStore):
+            self._keep_sparse(store)
+            return "none"
+        if self.layout == "full" and not isinstance(store, DenseStore):
+            raise ValueError("layout='full' copies the atoms by coordinate, which is for atoms in memory only")
+        if self.layout == "full":
+            return "codes"
+        if self.layout != "auto":
+            return self.layout
+        # Codes need the whole of every atom; bins by norm are raced on coordinates.
+        return "codes" if self.validate and self.bucket_size is None else "coordinates"
+
+    def _read(self, store: AtomStore, codes: Codes | None, n_cached: int) -> AtomSet:
+        facts, cache = self._pass(store, codes, n_cached)
+        return AtomSet(
+            store,
+            facts=facts,
+            codes=codes,
+            cache=cache,
+            by_column=self._by_column(store),
+            unchecked=not self.validate,
+        )
+
+    def _pass(self, store: AtomStore, codes: Codes | None, n_cached: int) -> tuple[AtomFacts | None, WarmCache | None]:
+        """Learn about the atoms what searches need, and fill codes or cache on the way."""
+        keepers: list[Keeper] = [] if codes is None else [CodesKeeper(codes)]
+        # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.
+        in_one_pass = (
+            self.validate if isinstance(store, DenseStore) else isinstance(store, PartStore) and store.line_width > 1
+        )
+        filler = CacheFiller(store, self.seed, n_cached) if n_cached and in_one_pass else None
+        if filler is not None:
+            keepers.append(filler)
+        facts = None
+        if self.validate:
+            facts = collect_facts(store, keepers, self.n_jobs)
+        elif codes is not None:
+            collect_facts(store, keepers, self.n_jobs, check=False)
+        elif filler is not None:
+            for part in all_parts(store, 0):
+                filler.add(part.rows.start, part.values, part.first_column)
+        if filler is not None:
+            return facts, filler.cache()
+        return facts, build_cache(store, self.seed, n_cached) if n_cached else None
+
+    def _memory(self, store: AtomStore, fixed: int) -> int:
+        """Bytes that may be taken beside the atoms, less what is fixed."""
+        n, d = store.shape
+        limit = self.max_extra_memory
+        if limit is None:
+            limit = n * d * store.dtype.itemsize // (10 if d >= _LONG else 5)
+        bins = 0 if self.bucket_size is None else 24 * n
+        return limit - fixed - bins - (facts_bytes(n, d) if self.validate else 0)
+
+    def _codes_size(self, store: AtomStore) -> CodesSize | None:
+        n, d = store.shape
+        # The roots of the scatters are kept too.
+        size = codes_size(d, self._memory(store, _BYTES_OF_COORDINATE * d + 8 * n) / n)
+        if size is None and self.layout in ("codes", "full"):
+            if self.max_extra_memory is not None:
+                raise ValueError(
+                    f"layout={self.layout!r} needs more memory than max_extra_memory={self.max_extra_memory}"
+                )
+            return codes_size(d, None)
+        return size
+
+    def _cache_size(self, store: AtomStore) -> int:
+        n, d = store.shape
+        limited = self.max_extra_memory is not None or d >= _LONG
+        return cache_size(n, d, store.dtype.itemsize, self._memory(store, 0) if limited else None)
+
+    def _by_column(self, store: AtomStore) -> NDArray[Any] | None:
+        """Copy the atoms one coordinate after another, if the layout asks for it."""
+        if self.layout != "full" or not isinstance(store, DenseStore) or store.array.flags.f_contiguous:
+            return None
+        if self.max_extra_memory is not None and store.array.nbytes > self.max_extra_memory:
+            raise ValueError(
+                f"layout='full' needs {store.array.nbytes} bytes, but max_extra_memory allows {self.max_extra_memory}"
+            )
+        return np.ascontiguousarray(store.array.T)
+
+    def _keep_sparse(self, store: SparseStore) -> None:
+        """Keep a sparse matrix by row and by column, if the layout asks for it or memory was allowed for it."""
+        limit = self.max_extra_memory
+        fits = limit is None or store.nbytes <= limit
+        if self.layout in ("codes", "coordinates"):
+            raise ValueError(f"layout={self.layout!r} is for dense atoms: a sparse matrix takes 'full' or 'none'")
+        if self.layout == "full" and not fits:
+            raise ValueError(f"layout='full' needs {store.nbytes} bytes, but max_extra_memory allows {limit}")
+        if self.layout == "full" or (self.layout == "auto" and limit is not None and fits):
+            store.keep_both()
+
+    def _with_bins(self, atoms: AtomSet) -> AtomSet:
+        if self.bucket_size is None:
+            return atoms
+        n, d = atoms.store.shape
+        if atoms.facts is not None:
+            return replace(atoms, buckets=Buckets.from_norms(atoms.facts.squared_norms, d, self.bucket_size))
+        coordinates = permuted_coordinates(self.seed, d, 0, min(N_NORM_SAMPLES, d))
+        values = np.empty((n, coordinates.size))
+        atoms.store.gather(np.arange(n), coordinates, values)
+        return replace(atoms, buckets=Buckets.from_sample(values, d, self.bucket_size))
+
+
+def extra_bytes(atoms: AtomSet) -> int:
+    """Memory that is taken beside the atoms."""
+    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column)
+    total = sum(part.nbytes for part in parts if part is not None)
+    if atoms.codes is not None:  # the dither and the roots of the scatters
+        total += 4 * atoms.codes.rotation.width + 8 * atoms.store.shape[0]
+    stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
+    return total + sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))
