@@ -85,9 +85,9 @@ struct bm_kernels {
     void (*pack_signs)(const float *x, int64_t n, uint64_t *bits);
 
     /* u[j] = clamp(floor(p[j] / step + dither[j]), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u goes
-     * to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. The ends increase, all but
-     * the last are multiples of 64, and the last is n. dither is in [0, 1), n_bits in 1..8, step a normal positive
-     * float; the quotient is p * (1 / step), so it may be off by a rounding. A NaN counts as the lowest u. */
+     * to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. There is at least one end, ends
+     * increase, all but the last are multiples of 64, and the last is n, at most 2^24. dither is in [0, 1), n_bits in
+     * 1..8, step a normal positive float; the quotient is p * (1 / step), so it may be off by a rounding. A NaN counts as the lowest u. */
     void (*quantise)(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
                      int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals);
 

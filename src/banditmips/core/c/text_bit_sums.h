@@ -93,12 +93,10 @@ ALWAYS_INLINE void bit_sums_of(const uint64_t *codes, int64_t code_stride, const
 
 static void bit_sums_batch(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
                            int64_t n_words, const struct bm_query_batch *queries, int64_t *sums, int64_t sums_stride) {
-#define CASE(n_planes)                                                                                        \
-    case n_planes:                                                                                            \
-        bit_sums_of(codes, code_stride_words, rows, n_rows, n_words, queries, n_planes, sums, sums_stride); \
-        break;
-    switch (queries->n_planes) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) }
-#undef CASE
+#define CALL(n_planes) \
+    bit_sums_of(codes, code_stride_words, rows, n_rows, n_words, queries, n_planes, sums, sums_stride)
+    FOR_CONSTANT_BITS(queries->n_planes, CALL)
+#undef CALL
 }
 
 static void bit_sums(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
