@@ -18,7 +18,8 @@ ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words
 /* The lowest bytes of 32 numbers */
 ALWAYS_INLINE __m256i bytes_of_32(const int32_t *u) {
     const __m256i *v = (const __m256i *)u;
-    const __m256i byte = _mm256_set1_epi32(255); /* packing would take larger and negative numbers to the nearest byte */
+    /* Packing would take larger and negative numbers to the nearest byte. */
+    const __m256i byte = _mm256_set1_epi32(255);
     const __m256i a = _mm256_and_si256(_mm256_loadu_si256(v), byte);
     const __m256i b = _mm256_and_si256(_mm256_loadu_si256(v + 1), byte);
     const __m256i c = _mm256_and_si256(_mm256_loadu_si256(v + 2), byte);
@@ -46,8 +47,9 @@ ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words
     for (int l = 0; l < n_bits; l++) words[l] = 0;
     for (int i = 0; i < BLOCK; i += 8) {
         const uint8_t *b = lowest + i;
-        const uint64_t bytes = (uint64_t)b[7] << 56 | (uint64_t)b[6] << 48 | (uint64_t)b[5] << 40 | (uint64_t)b[4] << 32 |
-                               (uint64_t)b[3] << 24 | (uint64_t)b[2] << 16 | (uint64_t)b[1] << 8 | b[0];
+        const uint64_t bytes = (uint64_t)b[7] << 56 | (uint64_t)b[6] << 48 | (uint64_t)b[5] << 40 |
+                               (uint64_t)b[4] << 32 | (uint64_t)b[3] << 24 | (uint64_t)b[2] << 16 |
+                               (uint64_t)b[1] << 8 | b[0];
         /* The factor brings the lowest bits of the eight bytes together in the top byte. */
         for (int l = 0; l < n_bits; l++)
             words[l] |= (((bytes >> l & 0x0101010101010101u) * 0x0102040810204080u) >> 56) << i;
@@ -109,7 +111,8 @@ ALWAYS_INLINE v_f32 clamp(v_f32 y, const struct grid *grid) {
 }
 
 /* u of a block, added to `sum` too */
-ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const struct grid *grid, int32_t *u, v_i32 *sum) {
+ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const struct grid *grid, int32_t *u,
+                                  v_i32 *sum) {
     for (int i = 0; i < BLOCK; i += LANES_f32) {
         const v_f32 y = clamp(load_f32(p + i) * grid->inverse_step + load_f32(dither + i), grid);
         const v_i32 whole = truncate_f32(floor_f32(y));
@@ -119,8 +122,9 @@ ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const str
 }
 
 /* n_bits is a constant wherever this is called. */
-ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
-                                 int64_t plane_stride, const int64_t *prefix_ends, int n_prefixes, int64_t *totals) {
+ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n, float step, int n_bits,
+                                 uint64_t *planes, int64_t plane_stride, const int64_t *prefix_ends, int n_prefixes,
+                                 int64_t *totals) {
     const struct grid grid = make_grid(step, n_bits);
     int32_t u[BLOCK];
     uint64_t words[MAX_BITS];
@@ -166,7 +170,8 @@ static void quantise(const float *p, const float *dither, int64_t n, float step,
 }
 
 /* floor(x / step) of a block, and what it adds to sum(c * x) and sum(c * c) */
-ALWAYS_INLINE void grid_block(const float *x, const struct grid *grid, int32_t *steps, v_f32 *products, v_f32 *squares) {
+ALWAYS_INLINE void grid_block(const float *x, const struct grid *grid, int32_t *steps, v_f32 *products,
+                              v_f32 *squares) {
     for (int i = 0; i < BLOCK; i += LANES_f32) {
         const v_f32 x_i = load_f32(x + i);
         /* A negative x belongs below zero even where its quotient is too small for a float; no other quotient is
@@ -183,7 +188,7 @@ ALWAYS_INLINE void grid_block(const float *x, const struct grid *grid, int32_t *
 /* n_bits is a constant wherever this is called. */
 ALWAYS_INLINE void grid_bits(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride,
                              double out[2]) {
-    enum { STRETCH = 1024 };
+    enum { STRETCH = 256 }; /* so many squares of numbers of 8 bits are exact even in one float */
     const struct grid grid = make_grid(step, n_bits);
     v_f64 total_products = {0}, total_squares = {0};
     double outside = 0; /* what the zeros behind the last block have added to the squares */

@@ -127,7 +127,7 @@ static void later_stages_by_bits(float *x, int64_t n, int64_t h, int bits) {
  * of them than registers allow are handled at once. */
 enum { NEAR_BITS = 12, FAR_RADIX_BITS = 3, NEAR = 1 << NEAR_BITS };
 
-/* How many of the `left` last stages to do in one pass, so that no pass has more than `most` and all have about as many */
+/* How many of the `left` last stages to do in one pass, so that none has more than `most` and all about as many */
 static int stages_of_a_pass(int left, int most) {
     const int passes = (left + most - 1) / most;
     return (left + passes - 1) / passes;

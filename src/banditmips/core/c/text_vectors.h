@@ -23,7 +23,9 @@ ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return a < b; }
 ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return a == b; }
 
 /* y in the lanes where x < 0, else 0 */
-ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) { return (v_f32)((v_i32)broadcast_f32(y) & less_f32(x, (v_f32){0})); }
+ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) {
+    return (v_f32)((v_i32)broadcast_f32(y) & less_f32(x, (v_f32){0}));
+}
 
 ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return __builtin_convertvector(x, v_i32); }
 ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return __builtin_convertvector(x, v_f32); }
@@ -95,9 +97,9 @@ ALWAYS_INLINE double sum_f64(v_f64 x) {
     return sum;
 }
 
-/* max and min give b where a is a NaN; floor is for numbers that fit an int32. count_u64 gives the number of ones of each word, or of each byte where that is
- * what the target can do (at most 8 each): COUNTS_UNTIL_FLUSH of them may be added before flush_u64 adds up the bytes
- * of each word. */
+/* max and min give b where a is a NaN; floor is for numbers that fit an int32. count_u64 gives the number of ones of
+ * each word, or of each byte where that is what the target can do (at most 8 each): COUNTS_UNTIL_FLUSH of them may be
+ * added before flush_u64 adds up the bytes of each word. */
 #if BM_VECTOR_BYTES == 64
 
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
