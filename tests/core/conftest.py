@@ -16,7 +16,7 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src" / "banditmips" / "core" / "c"
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fno-math-errno", "-fno-signed-zeros", "-fno-trapping-math"]
 FLAGS += ["-fassociative-math"]
-TARGETS = ["portable", "avx2", "avx512"]
+TARGETS = ["portable", "avx2", "avx512", "plain"]  # plain: portable without vectors, as compilers other than GCC get it
 
 INT, INT64, FLOAT, DOUBLE, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_double, ctypes.c_void_p
 
@@ -95,12 +95,19 @@ def library_path(compile_kernels: Callable[..., Path]) -> Path:
     return compile_kernels("libkernels.so", "-O3", "-shared", "-fPIC")
 
 
+@pytest.fixture(scope="session")
+def plain_library_path(compile_kernels: Callable[..., Path]) -> Path:
+    """The kernels without vectors as a shared library."""
+    return compile_kernels("libplainkernels.so", "-O1", "-shared", "-fPIC", "-DBM_NO_VECTORS")
+
+
 @pytest.fixture(params=TARGETS)
-def kernels(request: pytest.FixtureRequest, library_path: Path) -> SimpleNamespace:
+def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     """The kernels of one target, taking arrays where C takes pointers."""
-    library = ctypes.CDLL(str(library_path))
+    plain = request.param == "plain"
+    library = ctypes.CDLL(str(request.getfixturevalue("plain_library_path" if plain else "library_path")))
     library.bm_kernels_named.restype = ctypes.POINTER(Kernels)
-    found = library.bm_kernels_named(request.param.encode())
+    found = library.bm_kernels_named(b"portable" if plain else request.param.encode())
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}

@@ -7,15 +7,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The kernels for AVX2 and AVX-512 need a compiler that can switch its target inside a file. */
-#if defined(__GNUC__) && defined(__x86_64__)
+/* Vectors need the extensions that GCC and Clang have; AVX2 and AVX-512 also that they can switch their target inside a
+ * file. Other compilers get plain numbers, and so does BM_NO_VECTORS, with which the tests see what those get. */
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(BM_NO_VECTORS)
 #define BM_X86 1
 #include <immintrin.h>
 #else
 #define BM_X86 0
 #endif
 
-#if defined(__GNUC__) && defined(__ARM_NEON) && defined(__aarch64__)
+#if defined(__GNUC__) && defined(__ARM_NEON) && defined(__aarch64__) && !defined(BM_NO_VECTORS)
 #define BM_NEON 1
 #include <arm_neon.h>
 #else

@@ -24,7 +24,8 @@ static int runs_here(const struct bm_kernels *kernels) {
 #if BM_X86
     __builtin_cpu_init();
     /* No machine has AVX2 without F16C, and not every compiler can ask for the latter. */
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("popcnt");
+    const int avx2 =
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("popcnt");
     if (kernels == &bm_kernels_avx2) return avx2;
     if (kernels == &bm_kernels_avx512)
         return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

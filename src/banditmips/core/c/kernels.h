@@ -84,20 +84,23 @@ struct bm_kernels {
     /* bit j = (x[j] >= 0) */
     void (*pack_signs)(const float *x, int64_t n, uint64_t *bits);
 
-    /* u[j] = clamp(floor(p[j] / step + dither[j]), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u goes
-     * to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. The ends increase, all but
-     * the last are multiples of 64, and the last is n. dither is in [0, 1), n_bits in 1..8, step a normal positive
-     * float; the quotient is p * (1 / step), so it may be off by a rounding. A NaN counts as the lowest u. */
+    /* u[j] = clamp(floor(p[j] / step + dither[j]), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u
+     * goes to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. There is at least one
+     * end, ends increase, all but the last are multiples of 64, and the last is n, at most 2^24. dither is in [0, 1),
+     * n_bits in 1..8, step a normal positive float; the quotient is p * (1 / step), so it may be off by a rounding. A
+     * NaN counts as the lowest u. */
     void (*quantise)(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
                      int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals);
 
     /* u[j] = clamp(floor(x[j] / step) + 2^(n_bits-1), 0, 2^n_bits - 1): bit l of u (l = 0 is the lowest) goes to
      * planes + l * plane_stride_words, so that plane n_bits - 1 is what pack_signs gives. With c = 2u + 1 - 2^n_bits:
-     * out = sum(c * x), sum(c * c). n_bits and step as in quantise; |x| up to 1e30, beyond it the first sum may overflow. */
+     * out = sum(c * x), sum(c * c), the latter without any rounding. n_bits and step as in quantise. Beyond
+     * |x| = 1e30 the first sum may overflow. */
     void (*pack_grid)(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words,
                       double out[2]);
 
-    /* sums[t] = sum of |x[j]| over j < prefix_ends[t]; the ends increase and may be any numbers; |x| up to 1e30 */
+    /* sums[t] = sum of |x[j]| over j < prefix_ends[t]; the ends increase and may be any numbers; beyond
+     * |x| = 1e30 a sum may overflow */
     void (*prefix_sizes)(const float *x, const int64_t *prefix_ends, int n_prefixes, double *sums);
 
     /* For t < n_rows, with row = rows ? rows[t] : t and code = codes + row * code_stride_words:

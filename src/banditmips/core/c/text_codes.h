@@ -18,7 +18,8 @@ ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words
 /* The lowest bytes of 32 numbers */
 ALWAYS_INLINE __m256i bytes_of_32(const int32_t *u) {
     const __m256i *v = (const __m256i *)u;
-    const __m256i byte = _mm256_set1_epi32(255); /* packing would take larger and negative numbers to the nearest byte */
+    /* Packing would take larger and negative numbers to the nearest byte. */
+    const __m256i byte = _mm256_set1_epi32(255);
     const __m256i a = _mm256_and_si256(_mm256_loadu_si256(v), byte);
     const __m256i b = _mm256_and_si256(_mm256_loadu_si256(v + 1), byte);
     const __m256i c = _mm256_and_si256(_mm256_loadu_si256(v + 2), byte);
@@ -41,10 +42,14 @@ ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words
 #else
 
 ALWAYS_INLINE void planes_of_block(const int32_t *u, int n_bits, uint64_t *words) {
+    uint8_t lowest[BLOCK];
+    for (int i = 0; i < BLOCK; i++) lowest[i] = (uint8_t)u[i];
     for (int l = 0; l < n_bits; l++) words[l] = 0;
     for (int i = 0; i < BLOCK; i += 8) {
-        uint64_t bytes = 0;
-        for (int j = 0; j < 8; j++) bytes |= (uint64_t)(uint8_t)u[i + j] << (8 * j);
+        const uint8_t *b = lowest + i;
+        const uint64_t bytes = (uint64_t)b[7] << 56 | (uint64_t)b[6] << 48 | (uint64_t)b[5] << 40 |
+                               (uint64_t)b[4] << 32 | (uint64_t)b[3] << 24 | (uint64_t)b[2] << 16 |
+                               (uint64_t)b[1] << 8 | b[0];
         /* The factor brings the lowest bits of the eight bytes together in the top byte. */
         for (int l = 0; l < n_bits; l++)
             words[l] |= (((bytes >> l & 0x0101010101010101u) * 0x0102040810204080u) >> 56) << i;
@@ -105,62 +110,85 @@ ALWAYS_INLINE v_f32 clamp(v_f32 y, const struct grid *grid) {
     return min_f32(max_f32(y, broadcast_f32(grid->lowest)), broadcast_f32(grid->highest));
 }
 
-ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const struct grid *grid, int32_t *u) {
+/* u of a block, added to `sum` too */
+ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const struct grid *grid, int32_t *u,
+                                  v_i32 *sum) {
     for (int i = 0; i < BLOCK; i += LANES_f32) {
         const v_f32 y = clamp(load_f32(p + i) * grid->inverse_step + load_f32(dither + i), grid);
-        const v_i32 towards_zero = truncate_f32(y);
-        store_i32(u + i, towards_zero + less_f32(y, float_i32(towards_zero)));
+        const v_i32 whole = truncate_f32(floor_f32(y));
+        store_i32(u + i, whole);
+        *sum += whole;
     }
 }
+
+/* n_bits is a constant wherever this is called. */
+ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n, float step, int n_bits,
+                                 uint64_t *planes, int64_t plane_stride, const int64_t *prefix_ends, int n_prefixes,
+                                 int64_t *totals) {
+    const struct grid grid = make_grid(step, n_bits);
+    int32_t u[BLOCK];
+    uint64_t words[MAX_BITS];
+    int64_t total = 0, j = 0;
+    for (int t = 0; t < n_prefixes; t++) {
+        v_i32 sum = {0}; /* 2^24 numbers of 8 bits fit, even in one lane */
+        for (; j < prefix_ends[t]; j += BLOCK) {
+            if (n - j >= BLOCK) {
+                quantise_block(p + j, dither + j, &grid, u, &sum);
+            } else { /* zeros behind the end become u = 0: no bits, and nothing to the sum */
+                float padded_p[BLOCK], padded_dither[BLOCK];
+                last_block(p + j, n - j, padded_p);
+                last_block(dither + j, n - j, padded_dither);
+                quantise_block(padded_p, padded_dither, &grid, u, &sum);
+            }
+            planes_of_block(u, n_bits, words);
+            for (int l = 0; l < n_bits; l++) planes[l * plane_stride + j / BLOCK] = words[l];
+        }
+        total += sum_i32(sum);
+        totals[t] = total;
+    }
+}
+
+/* `call` with n_bits as a constant 1..8 */
+#define FOR_CONSTANT_BITS(n_bits, call)     \
+    switch (n_bits) {                       \
+        case 1: call(1); break;             \
+        case 2: call(2); break;             \
+        case 3: call(3); break;             \
+        case 4: call(4); break;             \
+        case 5: call(5); break;             \
+        case 6: call(6); break;             \
+        case 7: call(7); break;             \
+        case 8: call(8); break;             \
+    }
 
 static void quantise(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
                      int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals) {
-    const struct grid grid = make_grid(step, n_bits);
-    int64_t total = 0;
-    int prefix = 0;
-    for (int64_t j = 0; j < n; j += BLOCK) {
-        while (prefix < n_prefixes && prefix_ends[prefix] <= j) totals[prefix++] = total;
-        int32_t u[BLOCK];
-        uint64_t words[MAX_BITS], mask = UINT64_MAX;
-        if (n - j >= BLOCK) {
-            quantise_block(p + j, dither + j, &grid, u);
-        } else {
-            float padded_p[BLOCK], padded_dither[BLOCK];
-            mask = last_block(p + j, n - j, padded_p);
-            last_block(dither + j, n - j, padded_dither);
-            quantise_block(padded_p, padded_dither, &grid, u);
-        }
-        planes_of_block(u, n_bits, words);
-        for (int l = 0; l < n_bits; l++) {
-            const uint64_t word = words[l] & mask;
-            const int64_t weight = l < n_bits - 1 ? (int64_t)1 << l : -((int64_t)1 << l);
-            planes[l * plane_stride_words + j / BLOCK] = word;
-            total += weight * popcount(word);
-        }
-    }
-    while (prefix < n_prefixes) totals[prefix++] = total;
+#define CALL(bits) \
+    quantise_bits(p, dither, n, step, bits, planes, plane_stride_words, prefix_ends, n_prefixes, totals)
+    FOR_CONSTANT_BITS(n_bits, CALL)
+#undef CALL
 }
 
-/* u of a block, and what it adds to sum(c * x) and sum(c * c) */
-ALWAYS_INLINE void grid_block(const float *x, const struct grid *grid, int32_t *u, v_f32 *products, v_f32 *squares) {
+/* floor(x / step) of a block, and what it adds to sum(c * x) and sum(c * c) */
+ALWAYS_INLINE void grid_block(const float *x, const struct grid *grid, int32_t *steps, v_f32 *products,
+                              v_f32 *squares) {
     for (int i = 0; i < BLOCK; i += LANES_f32) {
         const v_f32 x_i = load_f32(x + i);
-        const v_f32 y = clamp(x_i * grid->inverse_step, grid);
-        const v_i32 towards_zero = truncate_f32(y);
-        /* A negative x belongs one lower, but for whole quotients; and also where the quotient came out as zero. */
-        const v_f32 whole = float_i32(towards_zero);
-        const v_i32 lower = less_f32(y, whole) | (less_f32(x_i, (v_f32){0}) & equal_i32(towards_zero, (v_i32){0}));
-        const v_i32 floor = towards_zero + lower;
-        const v_f32 c = float_i32(floor + floor + 1);
-        store_i32(u + i, floor - (int32_t)grid->lowest);
+        /* A negative x belongs below zero even where its quotient is too small for a float; no other quotient is
+         * moved by so little. */
+        const v_f32 y = clamp(x_i * grid->inverse_step + where_negative(x_i, -1e-30f), grid);
+        const v_f32 whole = floor_f32(y);
+        const v_f32 c = whole + whole + 1;
+        store_i32(steps + i, truncate_f32(whole));
         *products += c * x_i;
         *squares += c * c;
     }
 }
 
-static void pack_grid(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words,
-                      double out[2]) {
-    enum { STRETCH = 1024 };
+/* n_bits is a constant wherever this is called. */
+ALWAYS_INLINE void grid_bits(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride,
+                             double out[2]) {
+    enum { STRETCH = 256 }; /* so many squares of numbers of 8 bits are exact even in one float */
     const struct grid grid = make_grid(step, n_bits);
     v_f64 total_products = {0}, total_squares = {0};
     double outside = 0; /* what the zeros behind the last block have added to the squares */
@@ -168,24 +196,32 @@ static void pack_grid(const float *x, int64_t n, float step, int n_bits, uint64_
         const int64_t end = n - start < STRETCH ? n : start + STRETCH;
         v_f32 products = {0}, squares = {0};
         for (int64_t j = start; j < end; j += BLOCK) {
-            int32_t u[BLOCK];
+            int32_t steps[BLOCK];
             uint64_t words[MAX_BITS], mask = UINT64_MAX;
             if (end - j >= BLOCK) {
-                grid_block(x + j, &grid, u, &products, &squares);
+                grid_block(x + j, &grid, steps, &products, &squares);
             } else {
                 float padded[BLOCK];
                 mask = last_block(x + j, end - j, padded);
-                grid_block(padded, &grid, u, &products, &squares);
+                grid_block(padded, &grid, steps, &products, &squares);
                 outside = (double)(BLOCK - (end - j)); /* zero has c = 1 */
             }
-            planes_of_block(u, n_bits, words);
-            for (int l = 0; l < n_bits; l++) planes[l * plane_stride_words + j / BLOCK] = words[l] & mask;
+            planes_of_block(steps, n_bits, words);
+            words[n_bits - 1] = ~words[n_bits - 1]; /* u is 2^(n_bits-1) more: the other sign bit */
+            for (int l = 0; l < n_bits; l++) planes[l * plane_stride + j / BLOCK] = words[l] & mask;
         }
         total_products += widen_f32(products);
         total_squares += widen_f32(squares);
     }
     out[0] = sum_f64(total_products);
     out[1] = sum_f64(total_squares) - outside;
+}
+
+static void pack_grid(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words,
+                      double out[2]) {
+#define CALL(bits) grid_bits(x, n, step, bits, planes, plane_stride_words, out)
+    FOR_CONSTANT_BITS(n_bits, CALL)
+#undef CALL
 }
 
 static void prefix_sizes(const float *x, const int64_t *prefix_ends, int n_prefixes, double *sums) {

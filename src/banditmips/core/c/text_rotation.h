@@ -123,6 +123,16 @@ static void later_stages_by_bits(float *x, int64_t n, int64_t h, int bits) {
 #endif
 }
 
+/* Up to NEAR numbers lie in the first cache. Numbers farther apart compete for the same few places of it, so that fewer
+ * of them than registers allow are handled at once. */
+enum { NEAR_BITS = 12, FAR_RADIX_BITS = 3, NEAR = 1 << NEAR_BITS };
+
+/* How many of the `left` last stages to do in one pass, so that none has more than `most` and all about as many */
+static int stages_of_a_pass(int left, int most) {
+    const int passes = (left + most - 1) / most;
+    return (left + passes - 1) / passes;
+}
+
 /* Transforms parts one after the other and then goes over the whole, so that parts stay in the cache that they fit. */
 static void transform(float *x, int bits) {
     const int64_t n = (int64_t)1 << bits;
@@ -141,8 +151,9 @@ static void transform(float *x, int bits) {
     } else if (n == first) {
         first_stages(x, n, RADIX);
     } else {
-        int later = RADIX_BITS;
-        while (n >> later < first) later--;
+        int left = 0;
+        while (n >> left > (n > NEAR ? NEAR : first)) left++;
+        const int later = stages_of_a_pass(left, n > NEAR ? FAR_RADIX_BITS : RADIX_BITS);
         const int64_t part = n >> later;
         for (int64_t start = 0; start < n; start += part) transform(x + start, bits - later);
         later_stages_by_bits(x, n, part, later);

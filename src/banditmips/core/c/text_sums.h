@@ -8,13 +8,13 @@
 #define V F(v)
 #define LANES F(LANES)
 
-/* A sum over pairs: `add(sum, x, y)` says what a pair adds, `slowly` is the same in double.
+/* A sum over pairs: `add(sum, x, y)` says what a pair adds, `term_in_double` is the same for one pair in double.
  *
  * Four vectors are added side by side because an addition takes about four steps of the processor. Float terms that are
  * too large for a float end in inf or NaN; only then is it worth looking again in double, and what is inf or NaN in
  * truth stays so. */
 #define DEFINE_SUM_OVER_PAIRS(name, add, term_in_double)                                      \
-    ALWAYS_INLINE double F(name##_slowly)(const REAL *a, const REAL *b, int64_t d) {          \
+    static double F(name##_slowly)(const REAL *a, const REAL *b, int64_t d) {          \
         double sum = 0;                                                                       \
         for (int64_t j = 0; j < d; j++) {                                                     \
             LOAD_UNALIGNED(REAL, x_real, a + j);                                              \

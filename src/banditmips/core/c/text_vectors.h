@@ -22,6 +22,11 @@ ALWAYS_INLINE v_f32 broadcast_f32(float x) { return (v_f32){0} + x; }
 ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return a < b; }
 ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return a == b; }
 
+/* y in the lanes where x < 0, else 0 */
+ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) {
+    return (v_f32)((v_i32)broadcast_f32(y) & less_f32(x, (v_f32){0}));
+}
+
 ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return __builtin_convertvector(x, v_i32); }
 ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return __builtin_convertvector(x, v_f32); }
 
@@ -50,6 +55,7 @@ ALWAYS_INLINE v_f64 abs_f64(v_f64 x) { return fabs(x); }
 ALWAYS_INLINE v_f32 broadcast_f32(float x) { return x; }
 ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return -(a < b); }
 ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return -(a == b); }
+ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) { return x < 0 ? y : 0; }
 ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return (int32_t)x; }
 ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return (float)x; }
 ALWAYS_INLINE v_f64 widen_f32(v_f32 x) { return x; }
@@ -77,6 +83,13 @@ ALWAYS_INLINE void store_i32(int32_t *p, v_i32 x) { memcpy(p, &x, sizeof x); }
 ALWAYS_INLINE v_f64 load_wide_f64(const double *p) { return load_f64(p); }
 ALWAYS_INLINE v_f64 widen_f64(v_f64 x) { return x; }
 
+ALWAYS_INLINE int64_t sum_i32(v_i32 x) {
+    int32_t lanes[LANES_f32];
+    int64_t sum = 0;
+    memcpy(lanes, &x, sizeof x);
+    for (int i = 0; i < LANES_f32; i++) sum += lanes[i];
+    return sum;
+}
 ALWAYS_INLINE double sum_f64(v_f64 x) {
     double lanes[LANES_f64], sum = 0;
     memcpy(lanes, &x, sizeof x);
@@ -84,14 +97,15 @@ ALWAYS_INLINE double sum_f64(v_f64 x) {
     return sum;
 }
 
-/* max and min give b where a is a NaN. count_u64 gives the number of ones of each word, or of each byte where that is
- * what the target can do (at most 8 each): COUNTS_UNTIL_FLUSH of them may be added before flush_u64 adds up the bytes
- * of each word. */
+/* max and min give b where a is a NaN; floor is for numbers that fit an int32. count_u64 gives the number of ones of
+ * each word, or of each byte where that is what the target can do (at most 8 each): COUNTS_UNTIL_FLUSH of them may be
+ * added before flush_u64 adds up the bytes of each word. */
 #if BM_VECTOR_BYTES == 64
 
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+ALWAYS_INLINE v_f32 floor_f32(v_f32 x) { return _mm512_floor_ps(x); }
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
 }
@@ -111,6 +125,7 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) { return _mm512_reduce_add_epi64((__m512i
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm256_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+ALWAYS_INLINE v_f32 floor_f32(v_f32 x) { return _mm256_floor_ps(x); }
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane));
@@ -140,6 +155,10 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) {
 
 #else /* 16 or 0 */
 
+ALWAYS_INLINE v_f32 floor_f32(v_f32 x) {
+    const v_f32 towards_zero = float_i32(truncate_f32(x));
+    return towards_zero + float_i32(less_f32(x, towards_zero));
+}
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
     float lanes[LANES_f32] = {0};
     for (int64_t i = 0; i < count; i++) memcpy(lanes + i, p + i, sizeof *p);
@@ -194,13 +213,3 @@ ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
 #endif
 
 #endif
-
-ALWAYS_INLINE int popcount(uint64_t word) {
-#if BM_VECTOR_BYTES >= 32
-    return __builtin_popcountll(word);
-#else
-    word -= (word >> 1) & 0x5555555555555555u;
-    word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
-    return (int)((((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56);
-#endif
-}
