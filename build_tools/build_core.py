@@ -1,6 +1,7 @@
 """Builds banditmips.core: Cython modules that share a few C files, with the flags they need."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import c_compiler
@@ -83,10 +84,15 @@ class Shared:
         self.depends = ["setup.py", __file__, *sources, *(str(file) for file in C_FILES.glob("*.h"))]
         # Here rather than among each module's sources: modules built side by side would write the same object files.
         self.objects = command.compiler.object_filenames(sources, output_dir=command.build_temp)
-        if command.force or any(newer_group(self.depends, file) for file in self.objects):
-            command.compiler.compile(
-                sources, output_dir=command.build_temp, include_dirs=include_dirs, extra_postargs=flags
-            )
+
+        def compile_one(source: str, compiled: str) -> None:
+            if command.force or newer_group(self.depends, compiled):
+                command.compiler.compile(
+                    [source], output_dir=command.build_temp, include_dirs=include_dirs, extra_postargs=flags
+                )
+
+        with ThreadPoolExecutor(command.parallel) as pool:
+            list(pool.map(compile_one, sources, self.objects))
 
     def add_to(self, extension: Extension) -> None:
         """Make `extension` a module of the core."""
