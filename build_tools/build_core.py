@@ -1,7 +1,9 @@
 """Builds banditmips.core: Cython modules that share a few C files, with the flags they need."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import c_compiler
 from setuptools import Extension
@@ -32,6 +34,8 @@ OPTIMISED = [
     "-fvisibility=hidden",
 ]
 OPTIMISED_BY_MSVC = ["/O2"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", *SANITIZERS]
 MACROS: list[tuple[str, str | None]] = [
     ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"),
     # The oldest NumPy that the modules run with (1.26 kept the interface of 1.25); its headers are of NumPy 2.
@@ -41,6 +45,13 @@ MACROS: list[tuple[str, str | None]] = [
 
 class BuildCore(build_ext):
     """Compiles the C files once, links them into every module, and builds the modules side by side."""
+
+    user_options: ClassVar = [*build_ext.user_options, ("sanitize", None, "with GCC's or Clang's sanitizers")]
+    boolean_options: ClassVar = [*build_ext.boolean_options, "sanitize"]
+
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.sanitize = False
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -58,8 +69,7 @@ class BuildCore(build_ext):
         import numpy as np
         from Cython.Build import cythonize
 
-        flags = OPTIMISED_BY_MSVC if self.compiler.compiler_type == "msvc" else OPTIMISED
-        shared = Shared(self, [np.get_include(), str(CORE), str(C_FILES)], flags)
+        shared = Shared(self, [np.get_include(), str(CORE), str(C_FILES)], self._flags())
         translated = cythonize(
             self.extensions,
             include_path=["src"],
@@ -70,7 +80,13 @@ class BuildCore(build_ext):
         for extension, in_c in zip(self.extensions, translated, strict=True):
             extension.sources = in_c.sources
             shared.add_to(extension)
+            extension.extra_link_args += SANITIZERS if self.sanitize else []
         super().build_extensions()
+
+    def _flags(self) -> list[str]:
+        if self.sanitize:
+            return SANITIZED
+        return OPTIMISED_BY_MSVC if self.compiler.compiler_type == "msvc" else OPTIMISED
 
 
 class Shared:
@@ -83,10 +99,15 @@ class Shared:
         self.depends = ["setup.py", __file__, *sources, *(str(file) for file in C_FILES.glob("*.h"))]
         # Here rather than among each module's sources: modules built side by side would write the same object files.
         self.objects = command.compiler.object_filenames(sources, output_dir=command.build_temp)
-        if command.force or any(newer_group(self.depends, file) for file in self.objects):
-            command.compiler.compile(
-                sources, output_dir=command.build_temp, include_dirs=include_dirs, extra_postargs=flags
-            )
+
+        def compile_one(source: str, compiled: str) -> None:
+            if command.force or newer_group(self.depends, compiled):
+                command.compiler.compile(
+                    [source], output_dir=command.build_temp, include_dirs=include_dirs, extra_postargs=flags
+                )
+
+        with ThreadPoolExecutor(command.parallel) as pool:
+            list(pool.map(compile_one, sources, self.objects))
 
     def add_to(self, extension: Extension) -> None:
         """Make `extension` a module of the core."""

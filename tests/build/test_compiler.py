@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.skipif(not (ROOT / "build_tools").is_dir(), reason="needs the checkout's build_tools"),
-    pytest.mark.skipif(sys.platform == "win32", reason="on Windows setuptools looks for Microsoft's compiler by itself"),
+    pytest.mark.skipif(sys.platform == "win32", reason="setuptools looks for Microsoft's compiler by itself"),
 ]
 
 
