@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,20 +16,23 @@ import scipy.sparse
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks.real import SETS, SourceMissingError, cache, load, sources
-
-
-@pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Debian packages are: those that this machine has unpacked before, or a new folder."""
-    kept = sources.cache_folder() / "debian"
-    return kept if kept.is_dir() else tmp_path_factory.mktemp("debian")
+from benchmarks.real.__main__ import separation
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, packages: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, so that sets are built, but not without the packages that are there."""
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, so that sets are built, from packages that this machine has fetched before."""
+
+    def refuse(name: str, target: Path) -> None:
+        raise SourceMissingError(
+            f"Debian's {name} is not in the cache, and tests fetch nothing: python -m benchmarks.real"
+        )
+
+    packages = sources.cache_folder() / "debian"
     monkeypatch.setenv("BANDITMIPS_BENCH_CACHE", str(tmp_path))
-    (tmp_path / "debian").symlink_to(packages)
+    if packages.is_dir():
+        (tmp_path / "debian").symlink_to(packages)
+    monkeypatch.setattr(sources, "_fetch", refuse)
     return tmp_path
 
 
@@ -93,7 +99,33 @@ def test_gradients_are_those_of_the_loss():
             np.testing.assert_allclose(found[part][(slice(None), *place)], (sides[0] - sides[1]) / 2e-5, atol=1e-6)
 
 
-def test_a_package_that_cannot_be_fetched_is_named(own_cache, monkeypatch):
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
+def test_a_package_is_fetched_and_unpacked_once(tmp_path, monkeypatch):
+    """A package made here, and an apt-get that copies it."""
+    made = tmp_path / "made"
+    (made / "DEBIAN").mkdir(parents=True)
+    (made / "DEBIAN" / "control").write_text(
+        "Package: sounds\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: none\n"
+    )
+    (made / "bell.txt").write_text("ding")
+    subprocess.run(["dpkg-deb", "-b", made, tmp_path / "sounds_1_all.deb"], check=True, capture_output=True)
+    copies = tmp_path / "bin" / "apt-get"
+    copies.parent.mkdir()
+    copies.write_text(f'#!/bin/sh\ntest "$2" = sounds && cp {tmp_path}/sounds_1_all.deb .\n')
+    copies.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{copies.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("BANDITMIPS_BENCH_CACHE", str(tmp_path / "cache"))
+    assert (sources.debian_package("sounds") / "bell.txt").read_text() == "ding"
+    copies.unlink()
+    assert (sources.debian_package("sounds") / "bell.txt").is_file()
+    copies.write_text("#!/bin/sh\necho no such package >&2; exit 100\n")
+    copies.chmod(0o755)
+    with pytest.raises(SourceMissingError, match="apt-get download other failed: no such package"):
+        sources.debian_package("other")
+
+
+def test_a_package_that_cannot_be_fetched_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("BANDITMIPS_BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr(sources.shutil, "which", lambda name: None)
     with pytest.raises(SourceMissingError, match=r"apt-get.*no-such-package"):
         sources.debian_package("no-such-package")
@@ -102,6 +134,14 @@ def test_a_package_that_cannot_be_fetched_is_named(own_cache, monkeypatch):
 def test_a_module_that_is_not_installed_is_named():
     with pytest.raises(SourceMissingError, match=r"no_such_module.*banditmips\[real\]"):
         sources.require("no_such_module")
+
+
+def test_leads_are_measured_over_the_norms():
+    atoms = np.vstack([np.eye(12) * 2.0, np.zeros((1, 12))])
+    queries = np.array([[4.0, 2.0, *np.zeros(10)], [0.0, 0.0, 3.0, *np.zeros(9)]])
+    expected = np.median([(8.0 - 4.0) / (2.0 * 20.0**0.5), 1.0]), np.median([8.0 / (2.0 * 20.0**0.5), 1.0])
+    for form in (np.asarray, scipy.sparse.csr_array):
+        np.testing.assert_allclose(separation(form(atoms), form(queries)), expected)
 
 
 def test_unknown_sets_are_refused():

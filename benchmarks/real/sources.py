@@ -39,8 +39,12 @@ def debian_package(name: str) -> Path:
     On machines without apt, unpack the package's data into ``debian/<name>`` of the cache folder by hand.
     """
     target = cache_folder() / "debian" / name
-    if target.is_dir():
-        return target
+    if not target.is_dir():
+        _fetch(name, target)
+    return target
+
+
+def _fetch(name: str, target: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise SourceMissingError(f"apt-get and dpkg-deb are needed for Debian's {name}, or its files in {target}")
     target.parent.mkdir(exist_ok=True)
@@ -53,4 +57,3 @@ def debian_package(name: str) -> Path:
         unpacked = Path(folder) / "files"
         subprocess.run(["dpkg-deb", "-x", files[0], unpacked], check=True)
         unpacked.rename(target)
-    return target

@@ -33,7 +33,7 @@ def build(
     files = sorted(file for suffix in ("rst", "yaml", "txt") for file in folder.rglob(f"*.{suffix}.gz"))
     chosen = rng.permutation(len(files))[: n + n_queries]
     texts = [gzip.decompress(files[i].read_bytes()).decode(errors="replace") for i in chosen]
-    vectoriser = extraction.TfidfVectorizer(max_features=d, sublinear_tf=True, dtype=np.float32, min_df=2)
+    vectoriser = extraction.TfidfVectorizer(max_features=d, sublinear_tf=True, dtype=np.float32)
     atoms = scipy.sparse.csr_array(vectoriser.fit_transform(texts[:n]))
     queries = scipy.sparse.csr_array(vectoriser.transform(texts[n:]))
     for row in range(0, queries.shape[0], 2):

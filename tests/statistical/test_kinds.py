@@ -6,13 +6,7 @@ alone: ``pytest tests/statistical/test_kinds.py -k word_counts``.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parent))
-
 from kinds import KINDS
 from trials import RACING, Count, Size, Way, assert_rate_at_most, count
 
