@@ -22,6 +22,7 @@ from banditmips.pursuit import _options
 
 COMMANDS = [
     [], ["search"], ["demo"], ["explain"], ["compare"], ["pack"], ["pursue"], ["reproduce"], ["completion"], ["data"],
+    ["index"], ["index", "build"], ["index", "info"], ["index", "verify"], ["index", "search"],
     ["data", "fetch"], ["data", "list"],
 ]  # fmt: skip
 
@@ -30,6 +31,7 @@ def test_names_are_the_librarys():
     assert _names.OBJECTIVES == _validate.OBJECTIVES
     assert _names.SAMPLINGS == _validate.SAMPLINGS
     assert _names.BOUNDS == _validate.BOUNDS
+    assert _names.LAYOUTS == _validate.LAYOUTS
     assert _names.PURSUITS == _options.METHODS
     assert _names.METHODS == compare.METHODS
     assert ("table", *_tables.FORMATS) == _names.FORMATS
@@ -73,7 +75,7 @@ def test_help_is_broken_into_full_lines(command, width):
             assert len(line) + 1 + len(following.split()[0]) > width - 2, line
 
 
-@pytest.mark.parametrize("group", ["data"])
+@pytest.mark.parametrize("group", ["data", "index"])
 def test_a_group_alone_prints_its_help(group):
     done = CliRunner().invoke(app, [group])
     assert (done.exit_code, done.stderr) == (0, "")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from banditmips._version import __version__
-from banditmips.cli import compare, completion, data, demo, explain, pack, pursue, reproduce, search
+from banditmips.cli import compare, completion, data, demo, explain, index, pack, pursue, reproduce, search
 from banditmips.cli._errors import ReportingGroup
 from banditmips.cli._help import help_of, help_without_command
 
@@ -36,6 +36,7 @@ for _command in (
     completion.completion,
 ):
     app.command(_command.__name__, help=help_of(_command))(_command)
+app.add_typer(index.index)
 app.add_typer(data.data)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from banditmips._labelled import LabelledMatrix, check_ids, read_labelled
 from banditmips._opening import open_atoms
@@ -19,7 +19,10 @@ from banditmips._tables import read_matrix
 from banditmips.cli._console import say, working
 from banditmips.cli._names import DATASETS
 
-__all__ = ["STANDARD_INPUT", "Inputs", "Reading", "parse_value", "read_inputs", "read_queries", "read_rows", "shown"]
+if TYPE_CHECKING:
+    from banditmips.datasets import Dataset
+
+__all__ = ["STANDARD_INPUT", "Inputs", "Reading", "parse_value", "read_atoms", "read_inputs", "read_queries", "shown"]
 
 STANDARD_INPUT = "-"
 
@@ -78,22 +81,24 @@ def shown(place: str | None) -> str:
 def read_inputs(atoms: str, queries: str | None, how: Reading, query_how: Reading) -> Inputs:
     """Read atoms and queries; a dataset by its name brings queries of its own."""
     if atoms == queries == STANDARD_INPUT:
-        raise ValueError("atoms and queries cannot both be read from standard input: name a file for one of them")
-    name = atoms.partition(":")[0]
-    own_queries = None
-    if name in DATASETS:
-        read, own_queries = _load_dataset(atoms)
-    else:
-        read = read_rows(atoms, how)
+        raise ValueError("standard input can hold atoms or queries, not both: name a file for one of them")
     if queries is None:
-        if own_queries is None:
+        if not _is_dataset(atoms):
             raise ValueError("missing argument 'QUERIES': a file with a query in each row, or - for standard input")
-        return Inputs(read, LabelledMatrix(own_queries))
+        data = _load_dataset(atoms)
+        return Inputs(LabelledMatrix(data.atoms), LabelledMatrix(data.queries))
+    read = read_atoms(atoms, how)
     return Inputs(read, read_queries(queries, query_how, read.matrix.shape[1], shown(atoms)))
 
 
-def read_rows(place: str, how: Reading) -> LabelledMatrix:
-    """Read atoms, whose ids must differ."""
+def _is_dataset(place: str) -> bool:
+    return place.partition(":")[0] in DATASETS
+
+
+def read_atoms(place: str, how: Reading) -> LabelledMatrix:
+    """Read atoms, whose ids must differ, or load those of a dataset."""
+    if _is_dataset(place):
+        return LabelledMatrix(_load_dataset(place).atoms)
     read = _read(place, how, allow_vector=False)
     if read.ids is not None:
         check_ids(read.ids, f"{shown(place)}: column {read.id_column!r}")
@@ -150,8 +155,8 @@ def _as_file(place: str) -> Iterator[str]:
             raise ValueError(str(error).replace(str(path), "standard input")) from error
 
 
-def _load_dataset(text: str) -> tuple[LabelledMatrix, Any]:
-    """Load a dataset as in ``ratings:n=1000,n_queries=20``: its atoms, and its queries."""
+def _load_dataset(text: str) -> Dataset:
+    """Load a dataset as in ``ratings:n=1000,n_queries=20``."""
     from banditmips import datasets
 
     name, _, settings = text.partition(":")
@@ -167,7 +172,7 @@ def _load_dataset(text: str) -> tuple[LabelledMatrix, Any]:
     except TypeError as error:  # a mistake of the user's here, since the values come from the command line
         raise ValueError(str(error)) from error
     say(f"{name}: {data.description}")
-    return LabelledMatrix(data.atoms), data.queries
+    return data
 
 
 def parse_value(text: str) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["BOUNDS", "DATASETS", "FORMATS", "METHODS", "OBJECTIVES", "PUBLISHED", "PURSUITS", "SAMPLINGS"]
+__all__ = ["BOUNDS", "DATASETS", "FORMATS", "LAYOUTS", "METHODS", "OBJECTIVES", "PUBLISHED", "PURSUITS", "SAMPLINGS"]
 
 OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
 SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
 BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
+LAYOUTS = ("auto", "cache", "full", "none")
 PURSUITS = ("mp", "omp")
 FORMATS = ("table", "csv", "parquet", "npz", "json", "jsonl", "tsv")
 METHODS = (
