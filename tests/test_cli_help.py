@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from banditmips import _tables, _validate, compare, datasets
+from banditmips import _tables, compare, datasets
 from banditmips.cli import _names, app
 from banditmips.datasets import _sources
-from banditmips.pursuit import _options
 
 COMMANDS = [
     [], ["search"], ["demo"], ["explain"], ["compare"], ["pack"], ["pursue"], ["reproduce"], ["completion"], ["data"],
@@ -28,11 +27,6 @@ COMMANDS = [
 
 
 def test_names_are_the_librarys():
-    assert _names.OBJECTIVES == _validate.OBJECTIVES
-    assert _names.SAMPLINGS == _validate.SAMPLINGS
-    assert _names.BOUNDS == _validate.BOUNDS
-    assert _names.LAYOUTS == _validate.LAYOUTS
-    assert _names.PURSUITS == _options.METHODS
     assert _names.METHODS == compare.METHODS
     assert ("table", *_tables.FORMATS) == _names.FORMATS
     assert tuple(_sources.SOURCES) == _names.PUBLISHED

@@ -1,14 +1,33 @@
-"""Names that help and completion show; a test compares them with the library's, which would take NumPy to import."""
+"""Names that help and completion show.
+
+Those that would take NumPy to import are written down here, and a test compares them with the library's.
+"""
 
 from __future__ import annotations
 
-__all__ = ["BOUNDS", "DATASETS", "FORMATS", "LAYOUTS", "METHODS", "OBJECTIVES", "PUBLISHED", "PURSUITS", "SAMPLINGS"]
+from typing import get_args
 
-OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
-SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
-BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
-LAYOUTS = ("auto", "cache", "full", "none")
-PURSUITS = ("mp", "omp")
+from banditmips._options import BoundName, Layout, Minimise, Objective, PursuitMethod, Sampling
+
+__all__ = [
+    "BOUNDS",
+    "DATASETS",
+    "FORMATS",
+    "LAYOUTS",
+    "METHODS",
+    "MINIMISE",
+    "OBJECTIVES",
+    "PUBLISHED",
+    "PURSUITS",
+    "SAMPLINGS",
+]
+
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+SAMPLINGS: tuple[str, ...] = get_args(Sampling)
+BOUNDS: tuple[str, ...] = get_args(BoundName)
+LAYOUTS: tuple[str, ...] = get_args(Layout)
+MINIMISE: tuple[str, ...] = get_args(Minimise)
+PURSUITS: tuple[str, ...] = get_args(PursuitMethod)
 FORMATS = ("table", "csv", "parquet", "npz", "json", "jsonl", "tsv")
 METHODS = (
     "banditmips",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from banditmips.cli._completion import complete_atoms, one_of
-from banditmips.cli._names import BOUNDS, FORMATS, OBJECTIVES, SAMPLINGS
+from banditmips.cli._names import BOUNDS, FORMATS, MINIMISE, OBJECTIVES, SAMPLINGS
 
 _DATA, _RACE, _BOUND = "Data", "Race", "Bound"
 
@@ -128,6 +128,15 @@ Absolute = Annotated[
 Epsilon = Annotated[float, typer.Option(help="Shortfall allowed, in units of the score.", rich_help_panel=_RACE)]
 Budget = Annotated[
     int | None, typer.Option(help="Multiplies allowed for each query.", rich_help_panel=_RACE, show_default=False)
+]
+Minimise = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"What to spend least of: {', '.join(MINIMISE)}.",
+        rich_help_panel=_RACE,
+        autocompletion=one_of(MINIMISE),
+    ),
 ]
 Rescore = Annotated[
     bool,

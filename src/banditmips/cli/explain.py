@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,18 +45,19 @@ def explain(
 
     files = {"atoms": shown(atoms), "queries": shown(queries), "memory_limit": "--memory-limit"}
     with naming_files(**files), announcing_compilation():
-        options = Options(delta=delta, rescore=rescore, sampling=sampling)
+        options: dict[str, Any] = {"delta": delta, "rescore": rescore, "sampling": sampling}
+        Options(**options)  # a mistake should not wait for large files to be read
         how = Reading(key, header, id_column, not no_ids, parse_bytes(memory_limit))
         inputs = read_inputs(atoms, queries, how, Reading(query_key, header, query_id_column, not no_ids))
         store, query_matrix = as_store(inputs.atoms.matrix), inputs.queries.matrix
         wanted = min(DEFAULT_K, store.shape[0]) if k is None else k
         if fit:
-            index = BanditMIPS(delta=delta, rescore=rescore, sampling=sampling).fit(store)
+            index = BanditMIPS(**options).fit(store)
             print(f"index: {index.extra_bytes:,} bytes beside the atoms")
             texts = [index.explain(query, wanted) for query in query_matrix[:most]]
         else:
             atom_set = AtomSet(store)
-            texts = [explain_query(atom_set, query, wanted, options) for query in query_matrix[:most]]
+            texts = [explain_query(atom_set, query, wanted, Options(**options)) for query in query_matrix[:most]]
         print("costs (ns): " + ", ".join(f"{name} {value:.3g}" for name, value in asdict(costs()).items()))
     for number, text in enumerate(texts):
         print(f"\nquery {number}")

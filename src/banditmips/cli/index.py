@@ -74,14 +74,14 @@ def build(
     named = {"atoms": shown(atoms), "layout": "--layout", "memory_limit": "--max-extra-memory"}
     with naming_files(**named), announcing_compilation():
         extra = None if max_extra_memory is None else parse_bytes(max_extra_memory)
-        made = BanditMIPS(
-            delta=delta,
-            seed=seed,
-            n_jobs=jobs,
-            objective=objective,
-            layout=layout,
-            max_extra_memory=extra,
-        )
+        options: dict[str, Any] = {
+            "delta": delta,
+            "seed": seed,
+            "n_jobs": jobs,
+            "objective": objective,
+            "layout": layout,
+        }
+        made = BanditMIPS(**options, max_extra_memory=extra)
         check_place(index)
         if index.exists() and Path(atoms).exists() and index.samefile(atoms):
             raise ValueError(f"{index} holds the atoms: choose another file for the index")
