@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips import _tables, datasets
-from banditmips.cli import app, demo
+from banditmips.cli import _demonstration, app
 from banditmips.cli._console import announcing_compilation, duration
 
 HEADER = ["query", "rank", "index", "score", "lower", "upper", "exact", "n_multiplies", "bytes_read", "stop_reason"]
@@ -198,7 +198,19 @@ def test_no_queries_give_a_header_alone(folder, queries):
     assert (done.exit_code, rows_of(done.stdout)) == (0, [])
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "json", "jsonl"])
+def check_arrays(path, shown):
+    """Check that an .npz file holds a row for each of three queries, with what was printed."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    fields = ["indices", "scores", "lower", "upper", "exact", "n_multiplies", "bytes_read", "stop_reason"]
+    assert list(arrays) == fields
+    assert [array.shape for array in arrays.values()] == [(3, 2)] * 5 + [(3,)] * 3
+    assert arrays["indices"].ravel().tolist() == [int(row["index"]) for row in shown]
+    assert arrays["scores"].ravel().tolist() == [float(row["score"]) for row in shown]
+    assert arrays["stop_reason"].tolist() == [row["stop_reason"] for row in shown[::2]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "npz", "json", "jsonl"])
 def test_output_files_hold_what_stdout_would(folder, suffix):
     shown = rows_of(run("search", "atoms.npy", "queries.npy", "-k", 2).stdout)
     done = run("search", "atoms.npy", "queries.npy", "-k", 2, "-o", f"out.{suffix}")
@@ -208,13 +220,17 @@ def test_output_files_hold_what_stdout_would(folder, suffix):
     if suffix == "csv":
         assert rows_of(path.read_text()) == shown
         return
+    if suffix == "tsv":
+        assert list(csv.DictReader(io.StringIO(path.read_text()), delimiter="\t")) == shown
+        return
     if suffix == "parquet":
         columns = pq.read_table(path).to_pydict()
     elif suffix == "npz":
-        with np.load(path) as archive:
-            columns = {name: archive[name].tolist() for name in archive.files}
+        check_arrays(path, shown)
+        return
     else:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        text = path.read_text()
+        lines = json.loads(text) if suffix == "json" else [json.loads(line) for line in text.splitlines()]
         columns = {name: [line[name] for line in lines] for name in lines[0]}
     assert list(columns) == HEADER
     assert columns["index"] == [int(row["index"]) for row in shown]
@@ -242,7 +258,7 @@ def check_error(done, code, message):
         (["atoms.npy", "nowhere.csv"], "nowhere.csv: No such file"),
         (["folder.npy", "queries.npy"], "folder.npy: (Is a directory|Permission denied)"),
         (["damaged.npy", "queries.npy"], "damaged.npy: cannot be read as .npy"),
-        (["words.csv", "queries.npy"], "words.csv: line 2, field 2: expected a number, got 'x'"),
+        (["words.csv", "queries.npy", "--no-ids"], "words.csv: line 2, field 2: expected a number, got 'x'"),
         (["vector.npy", "queries.npy"], r"vector.npy: expected a matrix .*, got shape \(3000,\)"),
         (["cube.npy", "queries.npy"], r"cube.npy: expected a matrix .*, got shape \(100, 50, 60\)"),
         (["empty.npy", "queries.npy"], "empty.npy is empty"),
@@ -250,7 +266,7 @@ def check_error(done, code, message):
         (["atoms.npy", "narrow.npy"], "^error: narrow.npy has 300 columns, but atoms.npy has 3000$"),
         (["bad_atoms.npy", "queries.npy", "--fit"], "^error: bad_atoms.npy has nan at row 3, column 7$"),
         (["atoms.npy", "bad_queries.npy"], "^error: bad_queries.npy has inf at row 1, column 2$"),
-        (["atoms.txt", "queries.npy"], "atoms.txt: cannot read a file with suffix '.txt'; known are .npy"),
+        (["atoms.xls", "queries.npy"], "atoms.xls: cannot read a file with suffix '.xls'; known are .npy"),
         (["atoms.npy", "queries.npy", "-o", "out.xls"], "out.xls: cannot write a file with suffix '.xls'"),
         (["atoms.npy", "queries.npy", "-o", "nowhere/out.csv"], "nowhere/out.csv: there is no folder nowhere"),
         (["both.npz", "both.npz", "--key", "atoms", "--query-key", "queries", "-o", "both.npz"], "choose another file"),
@@ -307,7 +323,7 @@ def test_lack_of_memory_is_the_environments_fault(folder, monkeypatch):
     def exhausted(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("banditmips.cli.search.read_matrix", exhausted)
+    monkeypatch.setattr("banditmips._labelled.open_atoms", exhausted)
     check_error(run("search", "atoms.npy", "queries.npy"), 1, "^error: there is not enough memory$")
 
 
@@ -324,7 +340,7 @@ def test_errors_nobody_foresaw_are_not_hidden(folder, monkeypatch, kind):
     def broken(*arguments, **options):
         raise kind("a mistake of ours")
 
-    monkeypatch.setattr("banditmips.cli.search.search_atoms", broken)
+    monkeypatch.setattr("banditmips._search.search", broken)
     assert isinstance(run("search", "atoms.npy", "queries.npy").exception, kind)
 
 
@@ -332,7 +348,7 @@ def test_ctrl_c_gives_130(folder, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("banditmips.cli.search.read_matrix", interrupted)
+    monkeypatch.setattr("banditmips._labelled.open_atoms", interrupted)
     done = run("search", "atoms.npy", "queries.npy")
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
@@ -527,10 +543,10 @@ def test_demo_goes_on_without_matplotlib(one_thread, monkeypatch):
 
 
 def test_demo_admits_that_blas_is_faster(capsys):
-    blas = demo._Row("BLAS, all products", None, 0.002, 1000.0, 1.0)
-    slow = demo._Row("search, no index", None, 0.005, 100.0, 0.75)
-    fast = demo._Row("search, fitted index", 0.5, 0.001, 50.0, 1.0)
-    demo._print_comparison([blas, slow, fast], 1000)
+    blas = _demonstration._Row("BLAS, all products", None, 0.002, 1000.0, 1.0)
+    slow = _demonstration._Row("search, no index", None, 0.005, 100.0, 0.75)
+    fast = _demonstration._Row("search, fitted index", 0.5, 0.001, 50.0, 1.0)
+    _demonstration._print_comparison([blas, slow, fast], 1000)
     shown = capsys.readouterr().out
     assert "search, no index: 10 times fewer multiplies, 2.5 times more time than BLAS" in shown
     assert "search, fitted index: 20 times fewer multiplies, 2 times less time than BLAS" in shown
@@ -540,14 +556,14 @@ def test_demo_admits_that_blas_is_faster(capsys):
 def test_demo_measures_recall_against_the_true_answers():
     queries = np.eye(4, dtype=np.float32)
     truth = [{0, 1}, {1, 2}, {2, 3}, {3, 0}]
-    row = demo._measure("m", None, lambda query: (np.array([query.argmax(), 9]), 7), queries, truth)
+    row = _demonstration._measure("m", None, lambda query: (np.array([query.argmax(), 9]), 7), queries, truth)
     assert (row.recall, row.n_multiplies) == (0.5, 7.0)
 
 
 @pytest.mark.parametrize("k", [1, 3, 100, 200])
 def test_demo_finds_the_true_answers(atoms, queries, k):
     order = np.argsort(-(queries.astype(np.float64) @ atoms.astype(np.float64).T), axis=1)
-    assert demo._true_answers(atoms, queries, k) == [set(row[:k].tolist()) for row in order]
+    assert _demonstration._true_answers(atoms, queries, k) == [set(row[:k].tolist()) for row in order]
 
 
 @pytest.mark.parametrize(

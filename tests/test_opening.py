@@ -39,8 +39,8 @@ def test_files_that_are_always_read_whole(tmp_path):
 def test_kinds():
     assert kind_of("s3://bucket/atoms") == "zarr"
     assert kind_of("ATOMS.HDF5") == "hdf5"
-    with pytest.raises(ValueError, match=r"atoms.txt: cannot read a file with suffix '.txt'; known are .npy, .npz"):
-        bm.search("atoms.txt", QUERY)
+    with pytest.raises(ValueError, match=r"atoms.xls: cannot read a file with suffix '.xls'; known are .npy, .npz"):
+        bm.search("atoms.xls", QUERY)
 
 
 @pytest.mark.parametrize(

@@ -192,12 +192,23 @@ def test_unknown_suffix_lists_the_known(tmp_path, name):
         '"1","2.5"\n"3","4e1"\n',
         "a;b\n1;2.5\n3;4e1\n",
         "1\t2.5\n3\t4e1\n",
+        "1 2.5\n3 4e1\n",
+        "  1   2.5 \n  3   4e1\n",
+        "a b\n1 2.5\n3 4e1\n",
         " 1 , 2.5 \n 3 , 4e1 \n",
     ],
 )
 def test_csv_with_or_without_names(tmp_path, text):
     path = write_text(tmp_path / "atoms.csv", text)
     np.testing.assert_array_equal(read_matrix(path), [[1, 2.5], [3, 40]])
+
+
+@pytest.mark.parametrize("name", ["atoms.tsv", "atoms.txt"])
+def test_text_with_tabs_or_spaces(tmp_path, name):
+    values = np.random.default_rng(0).normal(size=(4, 3))
+    np.savetxt(tmp_path / name, values, delimiter="\t" if name.endswith("tsv") else " ", fmt="%.17g")
+    np.testing.assert_array_equal(read_matrix(tmp_path / name), values)
+    np.testing.assert_array_equal(bm.search(tmp_path / name, values[0], k=4).scores, np.sort(values @ values[0])[::-1])
 
 
 def test_csv_of_one_column_or_row(tmp_path):
@@ -332,11 +343,30 @@ def test_csv_output(tmp_path):
 def test_json_output_is_strict(tmp_path, suffix):
     path = tmp_path / f"out{suffix}"
     write_columns(path, COLUMNS)
-    rows = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
+    text = path.read_text()
+    if suffix == ".json":
+        rows = json.loads(text, parse_constant=pytest.fail)
+    else:
+        rows = [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
     assert rows == [
         {"query": 0, "score": 0.1, "exact": True, "stop_reason": "separated"},
         {"query": 0, "score": None, "exact": False, "stop_reason": "budget"},
     ]
+
+
+def test_json_of_no_rows_is_an_empty_array(tmp_path):
+    write_columns(tmp_path / "out.json", {name: column[:0] for name, column in COLUMNS.items()})
+    assert json.loads((tmp_path / "out.json").read_text()) == []
+
+
+def test_tsv_output(tmp_path):
+    write_columns(tmp_path / "out.tsv", COLUMNS)
+    assert (tmp_path / "out.tsv").read_text().splitlines()[1] == "0\t0.1\ttrue\tseparated"
+
+
+def test_the_format_comes_before_the_suffix(tmp_path):
+    write_columns(tmp_path / "out.txt", COLUMNS, "jsonl")
+    assert json.loads((tmp_path / "out.txt").read_text().splitlines()[0])["score"] == 0.1
 
 
 def test_npz_and_parquet_output(tmp_path):

@@ -41,6 +41,8 @@ FILE_KINDS = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".zarr": "zarr",
+    ".tsv": "csv",
+    ".txt": "csv",
 }
 """What a file is, by its suffix."""
 
@@ -77,8 +79,8 @@ def open_atoms(
     ----------
     path
         ``.npy`` (in either order), ``.h5`` or ``.hdf5``, ``.zarr`` (a folder, or any URL that fsspec knows),
-        ``.parquet``, ``.arrow`` or ``.feather``; or ``.npz`` and ``.csv``, which are always read whole. What
-        `banditmips.pack` has written is never read whole.
+        ``.parquet``, ``.arrow`` or ``.feather``; or ``.npz``, ``.csv``, ``.tsv`` and ``.txt``, which are
+        always read whole. What `banditmips.pack` has written is never read whole.
     dataset
         Name of the dataset of an HDF5 file, of the array of a Zarr group or an ``.npz`` file, of the list column of a
         Parquet or Arrow file. Not needed where there is only one.

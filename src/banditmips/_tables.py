@@ -15,8 +15,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -27,17 +28,26 @@ from banditmips._opening import kind_of
 from banditmips._result import SearchResult
 
 __all__ = [
+    "CSV_ENCODING",
+    "FORMATS",
+    "CsvLayout",
     "check_output",
     "check_place",
+    "format_of",
+    "inspect_csv",
+    "is_header",
+    "is_numeral",
     "read_matrix",
     "replacing",
     "result_columns",
+    "split_fields",
     "write_columns",
     "write_csv",
+    "write_stream",
 ]
 
 
-_CSV = "utf-8-sig"
+CSV_ENCODING = "utf-8-sig"
 """Encoding of .csv files: UTF-8, with or without the mark that spreadsheets put in front."""
 
 
@@ -53,8 +63,9 @@ def read_matrix(
     ----------
     path
         ``.npy`` is memory-mapped. ``.npz`` holds one array, or several of which `key` names one, or a matrix that
-        `scipy.sparse.save_npz` wrote. ``.csv`` may begin with a line of names. ``.parquet`` holds a number in each
-        column, or one column of equally long lists; so do ``.arrow`` and ``.feather``.
+        `scipy.sparse.save_npz` wrote. ``.csv``, ``.tsv`` and ``.txt`` (with spaces between the numbers) may begin with
+        a line of names. ``.parquet`` holds a number in each column, or one column of equally long lists; so do
+        ``.arrow`` and ``.feather``.
     key
         Name of the array in an ``.npz`` or Zarr file, of the dataset in an HDF5 file, or of the list column in a
         ``.parquet`` or Arrow file.
@@ -102,14 +113,6 @@ def read_matrix(
     if matrix.ndim != 2:
         raise ValueError(f"{path}: expected a matrix (one atom or query in each row), got shape {matrix.shape}")
     return matrix
-
-
-def _choose(path: Path, by_suffix: Mapping[str, Callable[..., Any]], verb: str) -> Callable[..., Any]:
-    suffix = path.suffix.lower()
-    if suffix not in by_suffix:
-        known = ", ".join(by_suffix)
-        raise ValueError(f"{path}: cannot {verb} a file with suffix {suffix!r}; known are {known}")
-    return by_suffix[suffix]
 
 
 def _read_npy(path: Path, key: None) -> NDArray[Any]:
@@ -163,9 +166,12 @@ def _read_through_store(path: Path, key: str | None) -> NDArray[Any]:
 
 def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
     try:
-        n_before, delimiter = _inspect_csv(path, header)
+        layout = inspect_csv(path, header)
+        n_before, delimiter = layout.n_before, layout.delimiter
         try:
-            return np.loadtxt(path, np.float64, "#", delimiter, None, n_before, ndmin=2, encoding=_CSV, quotechar='"')
+            return np.loadtxt(
+                path, np.float64, "#", delimiter, skiprows=n_before, ndmin=2, encoding=CSV_ENCODING, quotechar='"'
+            )
         except UnicodeDecodeError:
             raise
         except ValueError as error:
@@ -174,34 +180,60 @@ def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
         raise ValueError(f"{path}: is no text in UTF-8 ({error.reason})") from error
 
 
-def _inspect_csv(path: Path, header: bool | None) -> tuple[int, str]:
-    """Return how many lines stand before the numbers, and what separates these."""
-    with open(path, encoding=_CSV, newline="") as file:
-        is_first = True
+class CsvLayout(NamedTuple):
+    """How a table in text is written: what stands before its rows, and its first row.
+
+    The delimiter is None where fields are separated by spaces.
+    """
+
+    n_before: int
+    delimiter: str | None
+    names: list[str] | None
+    first_row: list[str]
+
+
+def inspect_csv(path: Path, header: bool | None) -> CsvLayout:
+    """Look at the beginning of a table in text: lines of names, what separates the fields."""
+    names = None
+    with open(path, encoding=CSV_ENCODING, newline="") as file:
         for number, line in enumerate(file):
             if _says_nothing(line):
                 continue
-            delimiter = next((mark for mark in ",;\t" if mark in line), ",")
-            fields = next(csv.reader([line], delimiter=delimiter))
-            if not is_first or not (_is_header(fields, f"{path}: line {number + 1}") if header is None else header):
-                return number, delimiter
-            is_first = False
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter_of(line)
+            fields = split_fields(line, delimiter)
+            is_first = names is None
+            if is_first and (is_header(fields, f"{path}: line {number + 1}") if header is None else header):
+                names = fields
+                continue
+            return CsvLayout(number, delimiter, names, fields)
     raise ValueError(f"{path}: has no rows of numbers")
 
 
-def _is_header(fields: list[str], where: str) -> bool:
+def _delimiter_of(line: str) -> str | None:
+    """Return the mark that parts a line into most fields; None for spaces."""
+    n_fields = {mark: len(split_fields(line, mark)) for mark in ",;\t"}
+    best = max(n_fields, key=n_fields.__getitem__)
+    return best if n_fields[best] > 1 or len(line.split()) == 1 else None
+
+
+def split_fields(line: str, delimiter: str | None) -> list[str]:
+    """Part a line of a table into its fields; quotes may hold the delimiter, unless it is spaces."""
+    return line.split() if delimiter is None else next(csv.reader([line], delimiter=delimiter))
+
+
+def is_header(fields: list[str], where: str) -> bool:
     """Tell a line of names from a line of numbers: no field of a header is a number."""
     if len(fields) > 1 and fields == [str(i) for i in range(len(fields))]:
         # What pandas writes for columns without names would pass for atom 0, and shift all the others.
         raise ValueError(f"{where} counts 0, 1, 2, ...: names or numbers? Say --header or --no-header")
-    return not any(_is_numeral(field) for field in fields)
+    return not any(is_numeral(field) for field in fields)
 
 
 def _says_nothing(line: str) -> bool:
     return not line.strip() or line.startswith("#")
 
 
-def _is_numeral(field: str) -> bool:
+def is_numeral(field: str) -> bool:
     try:
         float(field)
     except ValueError:
@@ -209,17 +241,17 @@ def _is_numeral(field: str) -> bool:
     return True
 
 
-def _csv_problem(path: Path, n_before: int, delimiter: str) -> str | None:
+def _csv_problem(path: Path, n_before: int, delimiter: str | None) -> str | None:
     """Find the first line that is not like the others, to name it as the user's editor counts lines."""
     n_fields = None
-    with open(path, encoding=_CSV, newline="") as file:
+    with open(path, encoding=CSV_ENCODING, newline="") as file:
         for number, line in enumerate(file, start=1):
             if number <= n_before or _says_nothing(line):
                 continue
-            fields = next(csv.reader([line.partition("#")[0].rstrip()], delimiter=delimiter))
+            fields = split_fields(line.partition("#")[0].rstrip(), delimiter)
             n_fields = len(fields) if n_fields is None else n_fields
             for position, field in enumerate(fields, start=1):
-                if not _is_numeral(field):
+                if not is_numeral(field):
                     return f"line {number}, field {position}: expected a number, got {field[:40]!r}"
             if len(fields) != n_fields:
                 return f"line {number}: expected {n_fields} fields like the lines before, got {len(fields)}"
@@ -257,12 +289,21 @@ def result_columns(result: SearchResult) -> dict[str, NDArray[Any]]:
     }
 
 
-def check_output(path: str | os.PathLike[str]) -> None:
+def check_output(path: str | os.PathLike[str], format: str | None = None) -> None:
     """Raise now what `write_columns` would raise after a long search: a wrong suffix, a missing folder or extra."""
     path = Path(path)
-    if _choose(path, _WRITERS, "write") is _write_parquet:
+    if format_of(path, format) == "parquet":
         require("pyarrow.parquet", extra="tables", purpose=f"writing {path.name}")
     check_place(path)
+
+
+def format_of(path: Path, format: str | None = None) -> str:
+    """Return one of `FORMATS`: the one that was asked for, or else what the suffix says."""
+    chosen = path.suffix.lower()[1:] if format is None else format
+    if chosen not in _WRITERS:
+        known = ", ".join(f".{name}" for name in _WRITERS)
+        raise ValueError(f"{path}: cannot write a file with suffix {path.suffix.lower()!r}; known are {known}")
+    return chosen
 
 
 def check_place(path: Path) -> None:
@@ -276,15 +317,21 @@ def check_place(path: Path) -> None:
         raise PermissionError(errno.EACCES, f"the folder {path.parent} may not be written to", str(path))
 
 
-def write_columns(path: str | os.PathLike[str], columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write equally long columns to a ``.csv``, ``.parquet``, ``.npz``, ``.json`` or ``.jsonl`` file.
+def write_columns(path: str | os.PathLike[str], columns: Mapping[str, NDArray[Any]], format: str | None = None) -> None:
+    """Write equally long columns to a file; its suffix says what it becomes, unless `format` does.
 
-    The file appears whole or not at all. JSON is written as one object in each line, with null for what is not finite.
+    The file appears whole or not at all. ``.json`` is an array with an object for each row, ``.jsonl`` an object in
+    each line; what is not finite is null in both.
     """
     path = Path(path)
-    write = _choose(path, _WRITERS, "write")
+    chosen = format_of(path, format)
     with replacing(path) as file:
-        write(file, columns)
+        write_stream(file, columns, chosen)
+
+
+def write_stream(file: IO[bytes], columns: Mapping[str, NDArray[Any]], format: str) -> None:
+    """Write equally long columns to an open file, in one of `FORMATS`."""
+    _WRITERS[format](file, columns)
 
 
 @contextmanager
@@ -307,25 +354,37 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.unlink(temporary)
 
 
-def write_csv(file: IO[str], columns: Mapping[str, NDArray[Any]]) -> None:
+def write_csv(file: IO[str], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:
     """Write a line of names and a line for each row; floats are written so that reading gives them back exactly."""
-    writer = csv.writer(file, lineterminator="\n")
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     for row in _rows(columns):
         writer.writerow([str(value).lower() if isinstance(value, bool) else value for value in row])
 
 
-def _write_csv_bytes(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+def _write_text(file: IO[bytes], columns: Mapping[str, NDArray[Any]], delimiter: str = ",") -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    write_csv(text, columns)
+    write_csv(text, columns, delimiter)
     text.detach()  # writes the rest, and leaves the file open to the caller
 
 
+def _write_json(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    separator = b"[\n"
+    for line in _json_rows(columns):
+        file.write(separator + line)
+        separator = b",\n"
+    file.write(b"[]\n" if separator == b"[\n" else b"\n]\n")
+
+
 def _write_json_lines(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
+    for line in _json_rows(columns):
+        file.write(line + b"\n")
+
+
+def _json_rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
     for row in _rows(columns):
         plain = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
-        line = json.dumps(dict(zip(columns, plain, strict=True)), allow_nan=False)
-        file.write(line.encode("utf-8") + b"\n")
+        yield json.dumps(dict(zip(columns, plain, strict=True)), allow_nan=False).encode("utf-8")
 
 
 def _write_npz(file: IO[bytes], columns: Mapping[str, NDArray[Any]]) -> None:
@@ -343,9 +402,12 @@ def _rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 _WRITERS: dict[str, Callable[[IO[bytes], Mapping[str, NDArray[Any]]], None]] = {
-    ".csv": _write_csv_bytes,
-    ".parquet": _write_parquet,
-    ".npz": _write_npz,
-    ".json": _write_json_lines,
-    ".jsonl": _write_json_lines,
+    "csv": _write_text,
+    "parquet": _write_parquet,
+    "npz": _write_npz,
+    "json": _write_json,
+    "jsonl": _write_json_lines,
+    "tsv": partial(_write_text, delimiter="\t"),
 }
+FORMATS = tuple(_WRITERS)
+"""What results can be written as."""

@@ -1,4 +1,8 @@
-"""The commands together, with ``--version``."""
+"""The commands together, with ``--version``.
+
+What a command takes is said in its module, which imports nothing that is slow to import, so that help and completion
+come at once. What it needs for its work is imported when it runs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from typing import Annotated
 import typer
 
 from banditmips._version import __version__
-from banditmips.cli import compare, data, demo, explain, pack, pursue, reproduce, search
+from banditmips.cli import compare, completion, data, demo, explain, index, pack, pursue, reproduce, search
 from banditmips.cli._errors import ReportingGroup
+from banditmips.cli._help import help_of, help_without_command
 
 __all__ = ["app", "main"]
 
@@ -16,16 +21,22 @@ app = typer.Typer(
     name="banditmips",
     cls=ReportingGroup,
     help="Maximum inner product search in high dimensions, with a stated failure probability.",
+    add_completion=False,  # there is a command for it
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("search")(search.search)
-app.command("explain")(explain.explain)
-app.command("compare")(compare.compare)
-app.command("pack")(pack.pack)
-app.command("pursue")(pursue.pursue)
-app.command("reproduce")(reproduce.reproduce)
+for _command in (
+    search.search,
+    demo.demo,
+    explain.explain,
+    compare.compare,
+    pack.pack,
+    pursue.pursue,
+    reproduce.reproduce,
+    completion.completion,
+):
+    app.command(_command.__name__, help=help_of(_command))(_command)
+app.add_typer(index.index)
 app.add_typer(data.data)
 
 
@@ -42,8 +53,7 @@ def _start(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+    help_without_command(context)
 
 
 def main() -> None:

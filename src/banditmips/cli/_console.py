@@ -1,12 +1,15 @@
-"""What the commands say on the terminal, and how they write numbers."""
+"""What the commands say on the terminal, and how they read and write numbers."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["announcing_compilation", "duration", "on_terminal", "say", "working"]
+__all__ = ["announcing_compilation", "duration", "on_terminal", "parse_bytes", "say", "working"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
 
 def say(text: str) -> None:
@@ -52,3 +55,17 @@ def duration(seconds: float) -> str:
     if seconds < 0.1:
         return f"{1000 * seconds:#.3g} ms"
     return f"{seconds:#.3g} s"
+
+
+def parse_bytes(text: str) -> int:
+    """Read a number of bytes with or without a unit.
+
+    Examples
+    --------
+    >>> parse_bytes("512MB"), parse_bytes("1.5 GiB"), parse_bytes("4096")
+    (512000000, 1610612736, 4096)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]|[kmg]i)?b?", text.strip().lower())
+    if match is None:
+        raise ValueError(f"memory_limit must be a number of bytes as in 512MB or 2GB, got {text!r}")
+    return int(float(match[1]) * _UNITS[match[2] or ""])

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from typing import Any
 
 import typer
 import typer.core
+from typer.completion import completion_init  # type: ignore[attr-defined]  # Typer has no __all__
 
-from banditmips._validate import Options
-
-__all__ = ["FAILURE", "INTERRUPTED", "MISTAKE", "ReportingGroup"]
+__all__ = ["FAILURE", "INTERRUPTED", "MISTAKE", "ReportingGroup", "naming_files"]
 
 FAILURE, MISTAKE, INTERRUPTED = 1, 2, 130
 """Exit codes: the environment failed, the user erred, Ctrl-C."""
@@ -36,6 +36,7 @@ class ReportingGroup(typer.core.TyperGroup):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *others: Any, **options: Any
     ) -> Any:
         """Run a command and exit."""
+        completion_init()
         options["standalone_mode"] = False
         try:
             code = super().main(args, prog_name, *others, **options)
@@ -52,6 +53,16 @@ class ReportingGroup(typer.core.TyperGroup):
         if code == INTERRUPTED:
             print("interrupted", file=sys.stderr)
         sys.exit(code)
+
+
+@contextmanager
+def naming_files(**files: str) -> Iterator[None]:
+    """Name the file (or option) where the library's message begins with the argument that came from it."""
+    try:
+        yield
+    except ValueError as error:
+        name, _, rest = re.sub(r" \(argument '\w+'.*\)$", "", str(error)).partition(" ")
+        raise ValueError(f"{files.get(name, name)} {rest}") from error
 
 
 def _describe(error: Exception) -> tuple[str, int] | None:
@@ -78,6 +89,8 @@ def _describe(error: Exception) -> tuple[str, int] | None:
 
 def _name_option(message: str) -> str:
     """Write the argument of the library that a message begins with as the option that it came from."""
+    from banditmips._validate import Options
+
     name, _, rest = message.partition(" ")
     if name not in {field.name for field in fields(Options)}:
         return message

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from banditmips._tables import write_columns, write_csv
 from banditmips.cli import _options as given
+from banditmips.cli._completion import complete_list
 from banditmips.cli._console import duration, on_terminal, say
-from banditmips.cli._errors import FAILURE
-from banditmips.cli.search import check_output_file, naming_files, read_matrices
-from banditmips.compare import METHODS, Comparison, Measurement, Method, plan_methods
+from banditmips.cli._errors import FAILURE, naming_files
+from banditmips.cli._names import METHODS
+from banditmips.cli.search import DEFAULT_K
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from banditmips.compare import Comparison, Measurement, Method
 
 __all__ = ["compare"]
 
 
 def compare(
     atoms: given.Atoms,
-    queries: given.Queries,
-    k: given.K = 10,
+    queries: given.Queries = None,
+    k: given.K = None,
     output: given.Output = None,
+    format: given.Format = None,
     methods: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,...",
             help=f"Which to run: {', '.join(METHODS)}, or module:Class for your own. By default all but your own.",
+            autocompletion=complete_list(METHODS),
+            show_default=False,
         ),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="METHOD:NAME=VALUE", help="A parameter of a method, such as greedy:budget=50; repeat it."),
+        typer.Option(
+            metavar="METHOD:NAME=VALUE",
+            help="A parameter of a method, such as greedy:budget=50; repeat it.",
+            show_default=False,
+        ),
     ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a method is stopped.")] = 600,
     seed: given.Seed = 0,
+    id_column: given.IdColumn = None,
+    query_id_column: given.QueryIdColumn = None,
+    no_ids: given.NoIds = False,
     key: given.Key = None,
     query_key: given.QueryKey = None,
     header: given.Header = None,
@@ -57,23 +67,23 @@ def compare(
     queries, asked one at a time. A class of your own needs fit(atoms) and search(query, k), with results that have
     indices and n_multiplies.
     """
+    from banditmips.cli._inputs import Reading, read_inputs, shown
+    from banditmips.cli._results import Destination
+    from banditmips.compare import Comparison, plan_methods
+
     try:
         planned = plan_methods(None if methods is None else _names(methods), _parameters(param or []), seed)
     except TypeError as error:  # a mistake of the user's here, since the values come from the command line
         raise ValueError(str(error)) from error
-    if output is not None:
-        check_output_file(output, Path(atoms), queries)
-    with naming_files(atoms=atoms, queries=queries):
-        atom_matrix, query_matrix = read_matrices(atoms, queries, key, query_key, header)
-        measured = _run(Comparison(atom_matrix, query_matrix, k, timeout=timeout), planned)
-    if output is not None:
-        write_columns(output, _columns(measured))
-        say(f"written to {output}")
-    elif sys.stdout.isatty():
-        _print_table(measured)
-    else:
-        write_csv(sys.stdout, _columns(measured))
-        sys.stdout.flush()
+    with naming_files(atoms=shown(atoms), queries=shown(queries)):
+        destination = Destination.choose(output, format, atoms, queries)
+        how = Reading(key, header, id_column, not no_ids)
+        query_how = Reading(query_key, header, query_id_column, not no_ids)
+        inputs = read_inputs(atoms, queries, how, query_how)
+        matrix = inputs.atoms.matrix
+        wanted = min(DEFAULT_K, matrix.shape[0]) if k is None else k
+        measured = _run(Comparison(matrix, inputs.queries.matrix, wanted, timeout=timeout), planned)
+    destination.write(_columns(measured), lambda: _print_table(measured))
     if all(measurement.problem for measurement in measured):
         raise typer.Exit(FAILURE)
 
@@ -83,24 +93,16 @@ def _names(text: str) -> list[str]:
 
 
 def _parameters(texts: list[str]) -> dict[str, dict[str, Any]]:
+    from banditmips.cli._inputs import parse_value
+
     parameters: dict[str, dict[str, Any]] = {}
     for text in texts:
         place, equals, value = text.partition("=")
         method, colon, name = place.rpartition(":")
         if not (method and colon and name and equals):
             raise ValueError(f"--param must be METHOD:NAME=VALUE, got {text!r}")
-        parameters.setdefault(method, {})[name] = _value(value)
+        parameters.setdefault(method, {})[name] = parse_value(value)
     return parameters
-
-
-def _value(text: str) -> Any:
-    """Read a value as JSON or Python would; what is neither is a string."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError):
-            continue
-    return text
 
 
 def _run(comparison: Comparison, methods: list[Method]) -> list[Measurement]:
@@ -135,6 +137,10 @@ def _progress(n_steps: int) -> Iterator[Callable[[str], None]]:
 
 def _columns(measured: list[Measurement]) -> dict[str, NDArray[Any]]:
     """Return a row for each method; its parameters are JSON."""
+    import numpy as np
+
+    from banditmips.compare import Measurement
+
     columns: dict[str, NDArray[Any]] = {
         "method": np.array([row.method.key for row in measured]),
         "parameters": np.array([json.dumps(row.method.parameters) for row in measured]),

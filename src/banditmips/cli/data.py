@@ -9,16 +9,18 @@ from typing import Annotated
 
 import typer
 
+from banditmips.cli._completion import one_of
 from banditmips.cli._console import on_terminal, say
-from banditmips.datasets._sources import ENVIRONMENT_VARIABLE, SOURCES, advice, data_directory, locate
-from banditmips.datasets.download import fetch as fetch_files
+from banditmips.cli._help import help_of, help_without_command
+from banditmips.cli._names import PUBLISHED
 
 __all__ = ["data"]
 
 data = typer.Typer(
     name="data",
     help="Download the published datasets that experiments use, or say where to get them.",
-    no_args_is_help=True,
+    callback=help_without_command,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
 
@@ -26,15 +28,22 @@ Directory = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help=f"Folder of the data; by default what {ENVIRONMENT_VARIABLE} names, or else ~/.cache/banditmips.",
+        help="Folder of the data; by default what BANDITMIPS_DATA names, or else ~/.cache/banditmips.",
         show_default=False,
     ),
 ]
 
 
-@data.command("fetch")
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(SOURCES)}.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help=f"One of {', '.join(PUBLISHED)}.",
+            autocompletion=one_of(PUBLISHED),
+            show_default=False,
+        ),
+    ],
     directory: Directory = None,
 ) -> None:
     """Download a dataset, check it, and unpack it to where banditmips looks for it.
@@ -42,6 +51,9 @@ def fetch(
     A download that broke off goes on where it stopped. Where the source needs a login, or cannot be reached, this says
     where to get the files and where to put them.
     """
+    from banditmips.datasets._sources import ENVIRONMENT_VARIABLE, data_directory, locate
+    from banditmips.datasets.download import fetch as fetch_files
+
     with _showing(name) as show:
         folder = fetch_files(name, directory, progress=show)
     for path in locate(name, folder):
@@ -50,15 +62,20 @@ def fetch(
         say(f"set {ENVIRONMENT_VARIABLE}={folder} to have it found there")
 
 
-@data.command("list")
 def list_(directory: Directory = None) -> None:
     """List the published datasets: which are there, and where to get the others."""
+    from banditmips.datasets._sources import SOURCES, advice, data_directory, locate
+
     folder = directory or data_directory()
     for name in SOURCES:
         try:
             print(f"{name}: {', '.join(str(path) for path in locate(name, folder))}")
         except FileNotFoundError:
             print(f"{name}: not there. {advice(name, folder)}")
+
+
+data.command("fetch", help=help_of(fetch))(fetch)
+data.command("list", help=help_of(list_))(list_)
 
 
 @contextmanager

@@ -5,37 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from banditmips import datasets
-from banditmips._index import BanditMIPS
-from banditmips._result import SearchResult
-from banditmips._search import search as search_atoms
-from banditmips._tables import check_place, replacing
-from banditmips._validate import Options
-from banditmips._version import __version__
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, duration, say, working
 
 __all__ = ["demo"]
 
 # What the usual builds of BLAS go by. They look at it when NumPy is loaded, and never again.
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-_BLOCK_ENTRIES = 1 << 22
 
 
 def demo(
     n: Annotated[int, typer.Option("--n", min=1, help="Atoms.")] = 4_000,
     d: Annotated[int, typer.Option("--d", min=1, help="Coordinates.")] = 6_000,
-    k: given.K = 1,
+    k: Annotated[int, typer.Option("-k", min=1, help="Atoms to find for each query.")] = 1,
     delta: given.Delta = 1e-3,
     seed: given.Seed = 0,
     queries: Annotated[int, typer.Option(min=1, help="Queries to take medians over.")] = 20,
@@ -45,20 +31,17 @@ def demo(
 
     Every method runs on one thread, and every answer is checked against products in double precision.
     """
+    from banditmips._tables import check_place
+    from banditmips._validate import Options
+
     Options(delta=delta, seed=seed)
     check_place(picture)
     if any(os.environ.get(name) != "1" for name in _THREAD_SETTINGS):
         numbers = {"n": n, "d": d, "delta": delta, "seed": seed, "queries": queries, "picture": picture}
         _start_again_on_one_thread(f"-k{k}", *(f"--{name}={value}" for name, value in numbers.items()))
-    with working("making ratings"):
-        data = datasets.load("ratings", n=n, d=d, n_queries=queries, seed=seed)
-    print(f"banditmips {__version__} on one thread: {n:,} movies rated by {d:,} users (synthetic), float32;")
-    print(f"{queries:,} more movies as queries, k = {k}, delta = {delta:g}")
-    with announcing_compilation():
-        rows, first = _compare(data, k, delta, seed)
-    _print_answer(first)
-    _print_comparison(rows, n * d)
-    _draw(first, picture)
+    from banditmips.cli._demonstration import demonstrate
+
+    demonstrate((n, d), queries, k, delta, seed, picture)
 
 
 def _start_again_on_one_thread(*arguments: str) -> None:
@@ -68,126 +51,3 @@ def _start_again_on_one_thread(*arguments: str) -> None:
     if sys.platform == "win32":  # where a replaced process would leave the terminal to the shell
         raise typer.Exit(subprocess.call(command, env=settings))
     os.execve(sys.executable, command, settings)
-
-
-@dataclass(frozen=True)
-class _Row:
-    """What was measured of one method; medians and means over the queries."""
-
-    method: str
-    fit_seconds: float | None
-    seconds: float
-    n_multiplies: float
-    recall: float
-
-
-def _compare(data: datasets.Dataset, k: int, delta: float, seed: int) -> tuple[list[_Row], SearchResult]:
-    """Measure the three methods; the second value is the index's answer to the first query, with its trace."""
-    atoms, queries = data.atoms, data.queries
-    with working("computing the true answers"):
-        truth = _true_answers(atoms, queries, k)
-
-    def blas(query: NDArray[np.float32]) -> tuple[NDArray[np.int64], int]:
-        return _top(atoms @ query, k), atoms.size
-
-    def direct(query: NDArray[np.float32]) -> tuple[NDArray[np.int64], int]:
-        result = search_atoms(atoms, query, k, delta=delta, seed=seed)
-        return result.indices, result.n_multiplies
-
-    def fitted(query: NDArray[np.float32]) -> tuple[NDArray[np.int64], int]:
-        result = index.search(query, k)
-        return result.indices, result.n_multiplies
-
-    with working("measuring"):
-        BanditMIPS(delta=delta, seed=seed).fit(atoms)  # warm-up
-        start = time.perf_counter()
-        index = BanditMIPS(delta=delta, seed=seed).fit(atoms)
-        fit_seconds = time.perf_counter() - start
-        rows = [
-            _measure("BLAS, all products", None, blas, queries, truth),
-            _measure("search, no index", None, direct, queries, truth),
-            _measure("search, fitted index", fit_seconds, fitted, queries, truth),
-        ]
-    return rows, index.search(queries[0], k, trace=True)
-
-
-def _measure(
-    method: str,
-    fit_seconds: float | None,
-    answer: Callable[[NDArray[np.float32]], tuple[NDArray[np.int64], int]],
-    queries: NDArray[np.float32],
-    truth: list[set[int]],
-) -> _Row:
-    answer(queries[0])  # warm-up
-    seconds, counts, recalls = [], [], []
-    for query, true_atoms in zip(queries, truth, strict=True):
-        start = time.perf_counter()
-        indices, n_multiplies = answer(query)
-        seconds.append(time.perf_counter() - start)
-        counts.append(n_multiplies)
-        recalls.append(len(true_atoms.intersection(indices.tolist())) / len(true_atoms))
-    return _Row(method, fit_seconds, float(np.median(seconds)), float(np.mean(counts)), float(np.mean(recalls)))
-
-
-def _true_answers(atoms: NDArray[np.float32], queries: NDArray[np.float32], k: int) -> list[set[int]]:
-    """Return each query's k best atoms in double precision, converting a block of atoms at a time."""
-    columns = queries.astype(np.float64).T
-    step = max(1, _BLOCK_ENTRIES // atoms.shape[1])
-    blocks = [atoms[start : start + step].astype(np.float64) @ columns for start in range(0, len(atoms), step)]
-    return [set(_top(scores, k).tolist()) for scores in np.concatenate(blocks).T]
-
-
-def _top(scores: NDArray[np.floating], k: int) -> NDArray[np.int64]:
-    if k == 1:
-        return np.array([scores.argmax()])
-    if k >= scores.size:
-        return np.argsort(-scores)
-    best = np.argpartition(-scores, k)[:k]
-    return best[np.argsort(-scores[best])]
-
-
-def _print_answer(result: SearchResult) -> None:
-    print("\nBest for the first query:")
-    for index, score, lower, upper in zip(result.indices, result.scores, result.lower, result.upper, strict=True):
-        how_sure = "exact" if lower == upper else f"between {lower:,.1f} and {upper:,.1f}"
-        print(f"  movie {index}, score {score:,.1f} ({how_sure})")
-
-
-def _print_comparison(rows: list[_Row], n_products: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("", "fit", "per query", "multiplies", "of n*d", "recall"):
-        table.add_column(name, justify="right" if name else "left")
-    for row in rows:
-        table.add_row(
-            row.method,
-            "-" if row.fit_seconds is None else duration(row.fit_seconds),
-            duration(row.seconds),
-            f"{row.n_multiplies:,.0f}",
-            f"{100 * row.n_multiplies / n_products:.3g} %",
-            f"{row.recall:.3f}",
-        )
-    Console().print(table)
-    blas = rows[0]
-    print("Times are medians over the queries after a warm-up, counts and recall are means. BLAS is NumPy's.")
-    for row in rows[1:]:
-        count = _times(blas.n_multiplies, row.n_multiplies, "fewer", "more")
-        print(f"{row.method}: {count} multiplies, {_times(blas.seconds, row.seconds, 'less', 'more')} time than BLAS")
-
-
-def _times(blas: float, ours: float, less: str, more: str) -> str:
-    return f"{blas / ours:,.3g} times {less}" if ours <= blas else f"{ours / blas:,.3g} times {more}"
-
-
-def _draw(result: SearchResult, picture: Path) -> None:
-    try:
-        figure = result.plot()
-    except ImportError as error:
-        say(f"no picture: {error}")
-        return
-    with replacing(picture) as file:
-        figure.savefig(file, format=picture.suffix[1:] or "png")
-    print(f"\nThe race of the first query is drawn in {picture}")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Annotated
 
 import typer
 
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, duration, on_terminal, say
-from banditmips.cli.search import naming_files
-from banditmips.packing import pack as pack_atoms
+from banditmips.cli._console import announcing_compilation, duration, on_terminal, parse_bytes, say
+from banditmips.cli._errors import naming_files
 
-__all__ = ["pack", "parse_bytes"]
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+__all__ = ["pack"]
 
 
 def pack(
@@ -37,6 +33,8 @@ def pack(
 
     Stopped in the middle, the same command goes on where it was.
     """
+    from banditmips.packing import pack as pack_atoms
+
     shown = on_terminal() if progress is None else progress
     start = time.perf_counter()
     with naming_files(source=source, memory_limit="--memory", n_coordinates="--coordinates"), announcing_compilation():
@@ -57,17 +55,3 @@ def pack(
         f"{duration(time.perf_counter() - start)}{before}: {report.n_bytes / 1e6:,.1f} MB, "
         f"{report.n_coordinates:,} coordinates by coordinate, seed {report.seed}"
     )
-
-
-def parse_bytes(text: str) -> int:
-    """Read a number of bytes with or without a unit.
-
-    Examples
-    --------
-    >>> parse_bytes("512MB"), parse_bytes("1.5 GiB"), parse_bytes("4096")
-    (512000000, 1610612736, 4096)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]|[kmg]i)?b?", text.strip().lower())
-    if match is None:
-        raise ValueError(f"memory_limit must be a number of bytes as in 512MB or 2GB, got {text!r}")
-    return int(float(match[1]) * _UNITS[match[2] or ""])

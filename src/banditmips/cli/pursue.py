@@ -8,24 +8,23 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from banditmips._tables import check_place, replacing, write_csv
 from banditmips.cli import _options as given
+from banditmips.cli._completion import one_of
 from banditmips.cli._console import announcing_compilation, duration, say, working
-from banditmips.pursuit import PursuitResult, PursuitStop, matching_pursuit
-from banditmips.pursuit._options import METHODS, PursuitOptions
+from banditmips.cli._names import PURSUITS
 
 if TYPE_CHECKING:
     from banditmips.audio import Sound, SoundDictionary
+    from banditmips.pursuit import PursuitResult
 
 __all__ = ["pursue"]
 
 _ENDINGS = {
-    PursuitStop.ZERO_RESIDUAL: "nothing is left of the sound",
-    PursuitStop.UNCORRELATED: "no component explains any of what is left",
-    PursuitStop.DEPENDENT: "the next component is a combination of those found",
+    "zero_residual": "nothing is left of the sound",
+    "uncorrelated": "no component explains any of what is left",
+    "dependent": "the next component is a combination of those found",
 }
 
 
@@ -39,7 +38,12 @@ def pursue(
         ),
     ] = "notes",
     n: Annotated[int, typer.Option("-n", min=1, help="Components to find.")] = 10,
-    method: Annotated[str, typer.Option(metavar="|".join(METHODS), help="Matching pursuit, or orthogonal.")] = "mp",
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PURSUITS), help="Matching pursuit, or orthogonal.", autocompletion=one_of(PURSUITS)
+        ),
+    ] = "mp",
     delta: Annotated[float, typer.Option(help="Failure probability of the whole pursuit; 0 is exact.")] = 1e-3,
     weakness: Annotated[
         float, typer.Option(help="Take a component that explains this share less than the best one.")
@@ -61,7 +65,9 @@ def pursue(
 
     Notes are ranked whatever their phase: each is a sine together with its cosine.
     """
+    from banditmips._tables import check_place
     from banditmips.audio import read_sound, write_sound
+    from banditmips.pursuit._options import PursuitOptions
 
     output = Path(f"{file.stem}-pursuit.wav") if output is None else output
     picture = Path(f"{file.stem}-pursuit.png") if picture is None else picture
@@ -103,6 +109,8 @@ def _make_dictionary(name: str, sound: Sound, hop: float | None) -> SoundDiction
 
 def _run(atoms: SoundDictionary, sound: Sound, n: int, options: dict[str, Any]) -> PursuitResult:
     """Decompose, and say on stderr what it took."""
+    from banditmips.pursuit import matching_pursuit
+
     n_components = len(atoms.names)
     if n > n_components:
         raise ValueError(f"-n must be at most {n_components:,}, the number of components, got {n}")
@@ -121,6 +129,10 @@ def _run(atoms: SoundDictionary, sound: Sound, n: int, options: dict[str, Any]) 
 
 def _print_components(result: PursuitResult, atoms: SoundDictionary, by_step: bool) -> None:
     """Print a table on a terminal, and CSV into a pipe."""
+    import numpy as np
+
+    from banditmips._tables import write_csv
+
     groups = result.indices if result.indices.ndim == 1 else result.indices[:, 0] // 2
     energy = result.signal_norm**2
     left = result.residual_norms**2 / energy if energy > 0.0 else np.zeros(0)
@@ -148,6 +160,7 @@ def _print_components(result: PursuitResult, atoms: SoundDictionary, by_step: bo
 
 
 def _draw(sound: Sound, reconstruction: Any, picture: Path, title: str) -> None:
+    from banditmips._tables import replacing
     from banditmips.audio import plot_spectrograms
 
     try:

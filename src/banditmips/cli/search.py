@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from banditmips._index import BanditMIPS
-from banditmips._opening import DEFAULT_MEMORY_LIMIT, open_atoms
-from banditmips._result import SearchResult
-from banditmips._search import search as search_atoms
-from banditmips._tables import check_output, read_matrix, result_columns, write_columns, write_csv
-from banditmips._validate import Options
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, duration, on_terminal, say, working
+from banditmips.cli._console import announcing_compilation, duration, on_terminal, parse_bytes, say, working
+from banditmips.cli._errors import naming_files
 
 if TYPE_CHECKING:
+    from banditmips._result import SearchResult
     from banditmips.atoms import AtomStore
 
-__all__ = ["check_output_file", "naming_files", "read_matrices", "search"]
+__all__ = ["DEFAULT_K", "as_sigma", "search", "tell_work"]
+
+DEFAULT_K = 10
+"""Atoms to find where the user does not say; all of them, if they are fewer."""
 
 FIT_FROM = 120
 """Queries from which on an index is fitted unless the user says otherwise. On ratings of 4,000 x 6,000 a fit took 49 ms
@@ -34,26 +26,31 @@ and saved each query 0.41 of 0.49 ms, so it had paid after 120."""
 
 def search(
     atoms: given.Atoms,
-    queries: given.Queries,
-    k: given.K = 10,
+    queries: given.Queries = None,
+    k: given.K = None,
     delta: given.Delta = 1e-3,
     output: given.Output = None,
+    format: given.Format = None,
     seed: given.Seed = 0,
     jobs: given.Jobs = 1,
     fit: given.Fit = None,
+    id_column: given.IdColumn = None,
+    query_id_column: given.QueryIdColumn = None,
+    no_ids: given.NoIds = False,
     key: given.Key = None,
     query_key: given.QueryKey = None,
     header: given.Header = None,
-    memory_limit: given.MemoryLimit = DEFAULT_MEMORY_LIMIT,
+    memory_limit: given.MemoryLimit = "256MiB",
     objective: given.Objective = "inner_product",
     absolute: given.Absolute = False,
     epsilon: given.Epsilon = 0.0,
     budget: given.Budget = None,
+    minimise: given.Minimise = "time",
     rescore: given.Rescore = True,
     sampling: given.Sampling = "auto",
     beta: given.Beta = 0.5,
     replacement: given.Replacement = False,
-    bound: given.Bound = "paired",
+    bound: given.Bound = "auto",
     sigma: given.Sigma = None,
     value_range: given.ValueRange = None,
 ) -> None:
@@ -61,8 +58,15 @@ def search(
 
     Prints a table on a terminal, and CSV into a pipe. Ranks count from 1; queries, atoms, rows and columns from 0.
 
+    Files of text, Parquet and Arrow may name their rows: a column of text, or one called id, is taken for ids, which
+    then stand beside the indices. Text may be separated by commas, semicolons, tabs or spaces.
+
     With fewer than k atoms, the ranks left over have index -1 and score -inf (null in JSON).
     """
+    from banditmips._validate import Options
+    from banditmips.cli._inputs import Reading, read_inputs, shown
+    from banditmips.cli._results import Destination, write_result
+
     options: dict[str, Any] = {
         "delta": delta,
         "epsilon": epsilon,
@@ -70,31 +74,31 @@ def search(
         "sampling": sampling,
         "beta": beta,
         "bound": bound,
-        "sigma": _as_sigma(sigma),
+        "sigma": as_sigma(sigma),
         "value_range": value_range,
         "replacement": replacement,
         "absolute": absolute,
         "budget": budget,
+        "minimise": minimise,
         "rescore": rescore,
         "seed": seed,
         "n_jobs": jobs,
         "progress": on_terminal(),
     }
-    with naming_files(atoms=atoms, queries=queries):
+    with naming_files(atoms=shown(atoms), queries=shown(queries), memory_limit="--memory-limit"):
         Options(**options)  # a mistake should not wait for large files to be read
-        if output is not None:
-            check_output_file(output, Path(atoms), queries)
-        store, query_matrix = read_matrices(atoms, queries, key, query_key, header, memory_limit)
-        is_fitted = query_matrix.shape[0] >= _fit_from(store) if fit is None else fit
-        result = _run(store, query_matrix, k, options, is_fitted)
-    if output is not None:
-        write_columns(output, result_columns(result))
-        say(f"written to {output}")
-    elif sys.stdout.isatty():
-        _print_table(result)
-    else:
-        write_csv(sys.stdout, result_columns(result))
-        sys.stdout.flush()
+        destination = Destination.choose(output, format, atoms, queries)
+        how = Reading(key, header, id_column, not no_ids, parse_bytes(memory_limit))
+        query_how = Reading(query_key, header, query_id_column, not no_ids)
+        inputs = read_inputs(atoms, queries, how, query_how)
+        result = _run(_as_store(inputs.atoms.matrix), inputs.queries.matrix, k, options, fit)
+    write_result(result, destination, inputs.atoms.ids, inputs.queries)
+
+
+def _as_store(atoms: Any) -> AtomStore:
+    from banditmips._validate import as_store
+
+    return as_store(atoms)
 
 
 def _fit_from(store: AtomStore) -> int:
@@ -105,7 +109,7 @@ def _fit_from(store: AtomStore) -> int:
     return 2 if isinstance(store, (PartStore, PackedStore)) else FIT_FROM
 
 
-def _as_sigma(text: str | None) -> float | str | None:
+def as_sigma(text: str | None) -> float | str | None:
     """Return the number that was given; the library knows what to say about anything else."""
     try:
         return None if text is None else float(text)
@@ -113,49 +117,14 @@ def _as_sigma(text: str | None) -> float | str | None:
         return text
 
 
-@contextmanager
-def naming_files(**files: str | Path) -> Iterator[None]:
-    """Name the file (or option) where the library's message begins with the argument that came from it."""
-    try:
-        yield
-    except ValueError as error:
-        name, _, rest = re.sub(r" \(argument '\w+'.*\)$", "", str(error)).partition(" ")
-        raise ValueError(f"{files.get(name, name)} {rest}") from error
-
-
-def check_output_file(output: Path, *inputs: Path) -> None:
-    check_output(output)
-    for path in inputs:
-        if output.exists() and path.exists() and output.samefile(path):
-            raise ValueError(f"{output} is read by this search: choose another file for its results")
-
-
-def read_matrices(
-    atoms: str,
-    queries: Path,
-    key: str | None,
-    query_key: str | None,
-    header: bool | None,
-    memory_limit: int | None = None,
-) -> tuple[Any, Any]:
-    """Read atoms and queries; with a limit to the memory, the atoms come as a store."""
-    store: Any
-    with working(f"reading {Path(atoms).name}"):
-        if memory_limit is None:
-            store = read_matrix(atoms, key, header=header)
-        else:
-            store = open_atoms(atoms, dataset=key, memory_limit=memory_limit, header=header)
-    with working(f"reading {queries.name}"):
-        query_matrix = read_matrix(queries, query_key, header=header, allow_vector=True)
-    n_atom_columns, n_query_columns = store.shape[1], query_matrix.shape[1]
-    if n_atom_columns != n_query_columns:
-        raise ValueError(f"{queries} has {n_query_columns} columns, but {atoms} has {n_atom_columns}")
-    return store, query_matrix
-
-
-def _run(atoms: AtomStore, queries: Any, k: int, options: dict[str, Any], is_fitted: bool) -> SearchResult:
+def _run(atoms: AtomStore, queries: Any, k: int | None, options: dict[str, Any], fit: bool | None) -> SearchResult:
     """Search, and say on stderr what it took."""
+    from banditmips._index import BanditMIPS
+    from banditmips._search import search as search_atoms
+
     fitted = ""
+    wanted = min(DEFAULT_K, atoms.shape[0]) if k is None else k
+    is_fitted = queries.shape[0] >= _fit_from(atoms) if fit is None else fit
     with announcing_compilation():
         start = time.perf_counter()
         index = None
@@ -164,37 +133,22 @@ def _run(atoms: AtomStore, queries: Any, k: int, options: dict[str, Any], is_fit
                 index = BanditMIPS(**options).fit(atoms)
             fitted = f"an index fitted in {duration(time.perf_counter() - start)}, "
             start = time.perf_counter()
-        result = search_atoms(atoms, queries, k, **options) if index is None else index.search(queries, k)
+        result = search_atoms(atoms, queries, wanted, **options) if index is None else index.search(queries, wanted)
         seconds = time.perf_counter() - start
-    (n, d), m = atoms.shape, queries.shape[0]
-    asked = f"{m:,} {'query' if m == 1 else 'queries'}"
-    say(f"{n:,} x {d:,} atoms, {asked}: {fitted}searched in {duration(seconds)} (with loading the kernels)")
-    if m:
-        n_multiplies = int(np.sum(result.n_multiplies))
-        stops = ", ".join(f"{count:,} {reason}" for reason, count in Counter(result.stop_reason).most_common())
-        say(f"{n_multiplies:,} multiplies, {100 * n_multiplies / (m * n * d):.3g} % of m*n*d; stopped: {stops}")
-        n_bytes = int(np.sum(result.bytes_read))
-        if n_bytes:
-            share = 100 * n_bytes / (m * n * d * atoms.dtype.itemsize)
-            say(f"{n_bytes:,} bytes read, {share:.3g} % of those of all atoms for each query")
+    tell_work(result, atoms.shape, atoms.dtype.itemsize, f"{fitted}searched in {duration(seconds)}")
     return result
 
 
-def _print_table(result: SearchResult) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    on_disk = bool(np.any(result.bytes_read))
-    table = Table(
-        "query", "rank", "index", "score", "give or take", "multiplies", *(["bytes read"] if on_disk else []), "stopped"
-    )
-    for column in table.columns[:-1]:
-        column.justify = "right"
-    columns = result_columns(result)
-    for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-        query, rank, index, score, lower, upper, is_exact, n_multiplies, bytes_read, reason = row
-        radius = "exact" if is_exact else f"{(upper - lower) / 2:,.4g}"
-        is_last = rank == result.indices.shape[1]
-        work = [f"{n_multiplies:,}", *([f"{bytes_read:,}"] if on_disk else [])]
-        table.add_row(f"{query}", f"{rank}", f"{index}", f"{score:,.6g}", radius, *work, reason, end_section=is_last)
-    Console().print(table)
+def tell_work(result: SearchResult, shape: tuple[int, int], entry_bytes: int, how_long: str) -> None:
+    """Say on stderr what a batch took."""
+    (n, d), m = shape, result.indices.shape[0]
+    asked = f"{m:,} {'query' if m == 1 else 'queries'}"
+    say(f"{n:,} x {d:,} atoms, {asked}: {how_long} (with loading the kernels)")
+    if m:
+        n_multiplies = int(result.n_multiplies.sum())
+        stops = ", ".join(f"{count:,} {reason}" for reason, count in Counter(result.stop_reason).most_common())
+        say(f"{n_multiplies:,} multiplies, {100 * n_multiplies / (m * n * d):.3g} % of m*n*d; stopped: {stops}")
+        n_bytes = int(result.bytes_read.sum())
+        if n_bytes:
+            share = 100 * n_bytes / (m * n * d * entry_bytes)
+            say(f"{n_bytes:,} bytes read, {share:.3g} % of those of all atoms for each query")
