@@ -16,7 +16,7 @@ from banditmips._result import SearchResult
 from banditmips._search import search as search_atoms
 from banditmips._tables import replacing
 from banditmips._version import __version__
-from banditmips.cli._console import announcing_compilation, duration, say, working
+from banditmips.cli._console import duration, say, working
 
 __all__ = ["demonstrate"]
 
@@ -30,8 +30,7 @@ def demonstrate(shape: tuple[int, int], n_queries: int, k: int, delta: float, se
         data = datasets.load("ratings", n=n, d=d, n_queries=n_queries, seed=seed)
     print(f"banditmips {__version__} on one thread: {n:,} movies rated by {d:,} users (synthetic), float32;")
     print(f"{n_queries:,} more movies as queries, k = {k}, delta = {delta:g}")
-    with announcing_compilation():
-        rows, first = _compare(data, k, delta, seed)
+    rows, first = _compare(data, k, delta, seed)
     _print_answer(first)
     _print_comparison(rows, n * d)
     _draw(first, picture)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, parse_bytes
+from banditmips.cli._console import parse_bytes
 from banditmips.cli._errors import naming_files
 from banditmips.cli.search import DEFAULT_K
 
@@ -44,7 +44,7 @@ def explain(
     from banditmips.race.costs import costs
 
     files = {"atoms": shown(atoms), "queries": shown(queries), "memory_limit": "--memory-limit"}
-    with naming_files(**files), announcing_compilation():
+    with naming_files(**files):
         options: dict[str, Any] = {"delta": delta, "rescore": rescore, "sampling": sampling}
         Options(**options)  # a mistake should not wait for large files to be read
         how = Reading(key, header, id_column, not no_ids, parse_bytes(memory_limit))

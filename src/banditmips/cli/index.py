@@ -11,7 +11,7 @@ import typer
 
 from banditmips.cli import _options as given
 from banditmips.cli._completion import one_of
-from banditmips.cli._console import announcing_compilation, duration, on_terminal, parse_bytes, say, working
+from banditmips.cli._console import duration, on_terminal, parse_bytes, say, working
 from banditmips.cli._errors import naming_files
 from banditmips.cli._help import help_of, help_without_command
 from banditmips.cli._names import LAYOUTS
@@ -72,7 +72,7 @@ def build(
     from banditmips.cli._inputs import Reading, read_atoms, shown
 
     named = {"atoms": shown(atoms), "layout": "--layout", "memory_limit": "--max-extra-memory"}
-    with naming_files(**named), announcing_compilation():
+    with naming_files(**named):
         extra = None if max_extra_memory is None else parse_bytes(max_extra_memory)
         options: dict[str, Any] = {
             "delta": delta,
@@ -196,7 +196,7 @@ def search(
         "progress": on_terminal(),
         **({} if delta is None else {"delta": delta}),
     }
-    with naming_files(queries=shown(queries)), announcing_compilation():
+    with naming_files(queries=shown(queries)):
         destination = Destination.choose(output, format, str(index), queries)
         opened = load(index)
         n, d = opened.n_atoms, opened.n_coordinates

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, duration, on_terminal, parse_bytes, say
+from banditmips.cli._console import duration, on_terminal, parse_bytes, say
 from banditmips.cli._errors import naming_files
 
 __all__ = ["pack"]
@@ -37,7 +37,7 @@ def pack(
 
     shown = on_terminal() if progress is None else progress
     start = time.perf_counter()
-    with naming_files(source=source, memory_limit="--memory", n_coordinates="--coordinates"), announcing_compilation():
+    with naming_files(source=source, memory_limit="--memory", n_coordinates="--coordinates"):
         report = pack_atoms(
             source,
             dest,

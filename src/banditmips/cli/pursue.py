@@ -12,7 +12,7 @@ import typer
 
 from banditmips.cli import _options as given
 from banditmips.cli._completion import one_of
-from banditmips.cli._console import announcing_compilation, duration, say, working
+from banditmips.cli._console import duration, say, working
 from banditmips.cli._names import PURSUITS
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _run(atoms: SoundDictionary, sound: Sound, n: int, options: dict[str, Any]) 
     n_components = len(atoms.names)
     if n > n_components:
         raise ValueError(f"-n must be at most {n_components:,}, the number of components, got {n}")
-    with announcing_compilation(), working("decomposing"):
+    with working("decomposing"):
         start = time.perf_counter()
         result = matching_pursuit(atoms.store, sound.samples, n_nonzero=n, **options)
         seconds = time.perf_counter() - start

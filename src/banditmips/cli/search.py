@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from banditmips.cli import _options as given
-from banditmips.cli._console import announcing_compilation, duration, on_terminal, parse_bytes, say, working
+from banditmips.cli._console import duration, on_terminal, parse_bytes, say, working
 from banditmips.cli._errors import naming_files
 
 if TYPE_CHECKING:
@@ -125,16 +125,15 @@ def _run(atoms: AtomStore, queries: Any, k: int | None, options: dict[str, Any],
     fitted = ""
     wanted = min(DEFAULT_K, atoms.shape[0]) if k is None else k
     is_fitted = queries.shape[0] >= _fit_from(atoms) if fit is None else fit
-    with announcing_compilation():
+    start = time.perf_counter()
+    index = None
+    if is_fitted:
+        with working("fitting an index"):
+            index = BanditMIPS(**options).fit(atoms)
+        fitted = f"an index fitted in {duration(time.perf_counter() - start)}, "
         start = time.perf_counter()
-        index = None
-        if is_fitted:
-            with working("fitting an index"):
-                index = BanditMIPS(**options).fit(atoms)
-            fitted = f"an index fitted in {duration(time.perf_counter() - start)}, "
-            start = time.perf_counter()
-        result = search_atoms(atoms, queries, wanted, **options) if index is None else index.search(queries, wanted)
-        seconds = time.perf_counter() - start
+    result = search_atoms(atoms, queries, wanted, **options) if index is None else index.search(queries, wanted)
+    seconds = time.perf_counter() - start
     tell_work(result, atoms.shape, atoms.dtype.itemsize, f"{fitted}searched in {duration(seconds)}")
     return result
 
