@@ -27,6 +27,7 @@ def write(path, text):
         ("id,u,v\n7,1,2.5\n9,3,4e1\n", [7, 9], "id", ()),
         ("ID;u;v\n007;1;2.5\n9;3;4e1\n", ["007", "9"], "ID", ()),
         (",u,v\n0,1,2.5\n1,3,4e1\n", [0, 1], "without a name", ()),
+        (",0,1\n0,1,2.5\n1,3,4e1\n", [0, 1], "without a name", ()),
         ("id,title,u,v\n7,Heat,1,2.5\n9,Alien,3,4e1\n", [7, 9], "id", ("title",)),
         (
             'title,u,v\n"Heat, the ""film""",1,2.5\n"Two\nlines",3,4e1\n',

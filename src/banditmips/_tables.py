@@ -226,6 +226,8 @@ def is_header(fields: list[str], where: str) -> bool:
     if len(fields) > 1 and fields == [str(i) for i in range(len(fields))]:
         # What pandas writes for columns without names would pass for atom 0, and shift all the others.
         raise ValueError(f"{where} counts 0, 1, 2, ...: names or numbers? Say --header or --no-header")
+    if len(fields) > 2 and fields == ["", *(str(i) for i in range(len(fields) - 1))]:
+        return True  # so pandas begins a table whose rows and columns have no names
     return not any(is_numeral(field) for field in fields)
 
 

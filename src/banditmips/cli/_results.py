@@ -125,16 +125,19 @@ def _arrays(
 
 
 def _print_table(columns: Mapping[str, NDArray[Any]], n_rows: int, k: int) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
     on_disk = bool(np.any(columns["bytes_read"]))
     query, atom = ("query_id" if "query_id" in columns else "query"), ("id" if "id" in columns else "index")
-    table = Table()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in (query, "rank", atom, "score", "give or take", "multiplies", *(["bytes read"] if on_disk else [])):
         is_text = name in columns and columns[name].dtype.kind == "U"
-        table.add_column(name.replace("_", " "), justify="left" if is_text else "right")
-    table.add_column("stopped")
+        # Where the terminal is narrow, long ids are broken, not numbers.
+        can_break = is_text or " " in name
+        table.add_column(name.replace("_", " "), justify="left" if is_text else "right", no_wrap=not can_break)
+    table.add_column("stopped", no_wrap=True)
     for row in range(n_rows):
         value = {name: column[row].item() for name, column in columns.items()}
         radius = "exact" if value["exact"] else f"{(value['upper'] - value['lower']) / 2:,.4g}"
