@@ -50,6 +50,7 @@ __all__ = ["BanditMIPS", "load"]
 _MAX_CHANGED = 64
 """Combinations of changed options that an index remembers."""
 
+_CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 _OF_A_CALL = "give it to search"
 _BEFORE_FIT = {
     "seed": "an index's coordinates are kept for the seed it was made with",
@@ -186,7 +187,7 @@ class BanditMIPS:
         """
         check_names(params, "BanditMIPS", self._params, {})
         self._configure({**self._params, **params}, seed_or_fresh(params["seed"]) if "seed" in params else self.seed)
-        if params.keys() - CallOptions.__annotations__.keys():
+        if params.keys() - _CALL_OPTIONS:
             self._atom_set = self._file = self._ids = None
         return self
 
@@ -413,7 +414,8 @@ class BanditMIPS:
         """
         chosen = self._options
         if options:
-            reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
+            if not _CALL_OPTIONS.issuperset(options):
+                reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
         if mask is None and type(k) is int and fitted.removed is None:
@@ -423,12 +425,8 @@ class BanditMIPS:
                 array = fitted.store.array  # type: ignore[attr-defined]
                 short = lane.answer_plain(array, fitted.by_column, queries, not fitted.unchecked)
                 if short is not None:
-                    return self._labelled(short)
-        return self._labelled(run_queries(fitted, queries, k, chosen, mask))
-
-    def _labelled(self, result: SearchResult) -> SearchResult:
-        ids = None if self._ids is None else self._ids.at(result.indices)
-        return result.labelled(seed=self.seed, atoms_shape=self._fitted.store.shape, ids=ids)
+                    return short.labelled(chosen.seed, array.shape, self._ids)
+        return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, self._ids)
 
     def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""

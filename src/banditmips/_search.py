@@ -160,15 +160,15 @@ def search(
             lane = bare_lane(atoms, options, k)
             short = None if lane is None else lane.answer_plain(atoms, None, queries, checked)
             if short is not None:
-                return short.labelled(seed=seed, atoms_shape=atoms.shape)
+                return short.labelled(seed, atoms.shape)
         found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
-        return found.labelled(seed=seed, atoms_shape=atoms.shape, checked=checked)
+        return replace(found, checked=checked).labelled(seed, atoms.shape)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
     found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
-    return found.labelled(seed=seed, atoms_shape=store.shape, checked=checked)
+    return replace(found, checked=checked).labelled(seed, store.shape)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
