@@ -49,6 +49,7 @@ __all__ = ["BanditMIPS", "load"]
 _MAX_CHANGED = 64
 """Combinations of changed options that an index remembers."""
 
+_CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 _OF_A_CALL = "give it to search"
 _BEFORE_FIT = {
     "seed": "an index's coordinates are kept for the seed it was made with",
@@ -193,7 +194,7 @@ class BanditMIPS:
         """
         check_names(params, "BanditMIPS", self._params, {})
         self._configure({**self._params, **params}, seed_or_fresh(params["seed"]) if "seed" in params else self.seed)
-        if params.keys() - CallOptions.__annotations__.keys():
+        if params.keys() - _CALL_OPTIONS:
             self._atom_set = self._file = None
         return self
 
@@ -318,12 +319,11 @@ class BanditMIPS:
         """
         chosen = self._options
         if options:
-            reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
+            if not _CALL_OPTIONS.issuperset(options):
+                reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
-        result = run_queries(fitted, queries, k, chosen, mask)
-        ids = None if fitted.ids is None else fitted.ids.at(result.indices)
-        return result.labelled(seed=self.seed, atoms_shape=fitted.store.shape, ids=ids)
+        return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from banditmips._ids import Ids
+
 __all__ = ["Round", "SearchResult", "StopReason", "Trace"]
 
 
@@ -154,9 +156,12 @@ class SearchResult:
             trace=tuple(r.trace for r in results) if traced else None,
         )
 
-    def labelled(self, **fields: Any) -> Self:
+    def labelled(self, seed: int, atoms_shape: tuple[int, ...], ids: Ids | None = None) -> Self:
         """Fill in what is the same for all queries of a search; for a result that nobody else has seen yet."""
-        self.__dict__.update(fields)
+        fields = self.__dict__
+        fields["seed"], fields["atoms_shape"] = seed, atoms_shape
+        if ids is not None:
+            fields["ids"] = ids.at(self.indices)
         return self
 
     def __getitem__(self, query: int) -> SearchResult:

@@ -157,13 +157,13 @@ def search(
     checked = objective in ("cosine", "correlation")
     if isinstance(atoms, np.ndarray):
         found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
-        return found.labelled(seed=options.seed, atoms_shape=atoms.shape, checked=checked)
+        return replace(found, checked=checked).labelled(options.seed, atoms.shape)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
     found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
-    return found.labelled(seed=options.seed, atoms_shape=store.shape, checked=checked)
+    return replace(found, checked=checked).labelled(options.seed, store.shape)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:

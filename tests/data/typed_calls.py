@@ -39,6 +39,11 @@ index.search(query, seed=1)  # wrong
 index.search(query, layout="full")  # wrong
 print(result.indexes)  # wrong
 
+index.fit(atoms, ids=["a", "b"]).add(atoms, ids=np.arange(10)).remove(["a"]).remove(3)
+index.fit(atoms, id=["a", "b"])  # wrong
+index.remove()  # wrong
+print(result.ids, result.share, result.seed)
+
 changed: dict[str, Any] = {"delta": 0.1}
 bm.search(atoms, query, **changed)
 bm.load("atoms.bm").verify()
@@ -54,6 +59,10 @@ bm.open_atoms("atoms.zarr", missing_chunks="ignore")  # wrong
 
 bm.datasets.load("normal_custom", n=10, d=10).atoms.sum()
 bm.baselines.NaiveMIPS().fit(atoms).search(query)
+bm.estimators.MIPSNeighbors(n_neighbors=3, objective="cosine").fit(atoms).kneighbors(atoms, return_distance=False)
+bm.estimators.MIPSNeighbors(objective="euclidean")  # wrong
+bm.estimators.MIPSNeighborsClassifier(metric="cosine")  # wrong
+bm.estimators.MIPSNeighbors().fit(atoms).kneighbors_graph(mode="distance")  # wrong
 bm.datasets.lod("normal_custom")  # wrong
 bm.baselines.NaivMIPS()  # wrong
 print(bm.datasts)  # wrong

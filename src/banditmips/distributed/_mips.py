@@ -270,11 +270,7 @@ class DistributedMIPS:
             found = results[0]
         else:
             found = SearchResult.stack(results) if results else empty_batch(k, False, checked)
-        found.labelled(
-            seed=chosen.seed,
-            atoms_shape=(n, self._d),
-            ids=None if self._ids is None else self._ids.at(found.indices),
-        )
+        found.labelled(chosen.seed, (n, self._d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
 
