@@ -5,7 +5,9 @@ Truth comes from exact fractions, because float64 itself overflows and underflow
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -43,12 +45,16 @@ def dtype(request: pytest.FixtureRequest) -> type:
     return request.param
 
 
+Truth = tuple[list[Fraction], list[Fraction]]
+"""Scores, and the sums of the sizes of their terms, which rounding is a small part of."""
+
+
 def fractions(array: NDArray[Any]) -> list[Fraction]:
     return [Fraction(float(entry)) for entry in array]
 
 
-def products(atoms: NDArray[Any], query: NDArray[Any]) -> tuple[list[Fraction], list[Fraction]]:
-    """Inner products, and the sums of the sizes of their terms, which rounding is a small part of."""
+def products(atoms: NDArray[Any], query: NDArray[Any]) -> Truth:
+    """Inner products."""
     q, scores, sizes = fractions(query), [], []
     for atom in atoms:
         terms = [x * y for x, y in zip(fractions(atom), q, strict=True)]
@@ -57,7 +63,7 @@ def products(atoms: NDArray[Any], query: NDArray[Any]) -> tuple[list[Fraction], 
     return scores, sizes
 
 
-def cosines(atoms: NDArray[Any], query: NDArray[Any]) -> tuple[list[Fraction], list[Fraction]]:
+def cosines(atoms: NDArray[Any], query: NDArray[Any]) -> Truth:
     """Cosines up to the rounding of a float64's square root; 0 for vectors of zeros."""
     scores, sizes = products(atoms, query)
     q_square = sum((x * x for x in fractions(query)), Fraction())
@@ -69,7 +75,7 @@ def cosines(atoms: NDArray[Any], query: NDArray[Any]) -> tuple[list[Fraction], l
     return signed, [Fraction(1)] * len(sizes)
 
 
-def assert_right(result: bm.SearchResult, truth: tuple[list[Fraction], list[Fraction]], eps: float) -> None:
+def assert_right(result: bm.SearchResult, truth: Truth, eps: float) -> None:
     """Check that the atoms found have the best scores, and that intervals hold them, up to rounding and underflow."""
     scores, sizes = truth
     found = [int(i) for i in result.indices]
@@ -93,34 +99,6 @@ def some_atoms(dtype: type, n: int, d: int, seed: int = 0) -> tuple[NDArray[Any]
     return (rng.normal(size=(n, 1)) + rng.normal(size=(n, d))).astype(dtype), rng.normal(1.0, 1.0, size=d).astype(dtype)
 
 
-def assert_right_or_overflow(find, atoms, query, k, objective, options, may_overflow) -> None:
-    """Check an answer, which only numbers whose squares or products leave float64 may refuse, by name."""
-    truth = (cosines if objective == "cosine" else products)(atoms, query)
-    if not may_overflow:
-        assert_right(find(atoms, query, k, objective=objective, **options), truth, eps_of(atoms, query))
-        return
-    try:
-        result = find(atoms, query, k, objective=objective, **options)
-    except ValueError as error:
-        message = str(error)
-    else:
-        assert_right(result, truth, eps_of(atoms, query))
-        return
-    assert "overflow" in message
-    assert "atoms" in message or "queries" in message
-
-
-# --- lengths ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("dtype", "atom_scale", "query_scale"), TYPES_AND_SCALES)
-def test_vectors_of_any_length(find, dtype, atom_scale, query_scale, options):
-    atoms, query = some_atoms(dtype, 12, 150)
-    atoms, query = atoms / dtype(150) * dtype(atom_scale), query / dtype(150) * dtype(query_scale)
-    _, sizes = products(atoms, query)
-    assert_right_or_overflow(find, atoms, query, 2, "inner_product", options, float_or_inf(max(sizes)) > LARGEST / 1e4)
-
-
 def float_or_inf(number: Fraction) -> float:
     try:
         return float(number)
@@ -128,22 +106,71 @@ def float_or_inf(number: Fraction) -> float:
         return np.inf
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Vectors of extreme lengths; what is true of them is slow to find out, and found out once."""
+
+    atoms: NDArray[Any]
+    query: NDArray[Any]
+
+    @cached_property
+    def products(self) -> Truth:
+        return products(self.atoms, self.query)
+
+    @cached_property
+    def cosines(self) -> Truth:
+        return cosines(self.atoms, self.query)
+
+    def assert_right_or_overflow(self, find, k: int, objective: str, options: dict[str, Any]) -> None:
+        """Check an answer, which only numbers whose squares or products leave float64 may refuse, by name."""
+        if objective == "cosine":
+            truth, largest = self.cosines, max(np.abs(self.atoms).max(), np.abs(self.query).max())
+            may_overflow = float(largest) > LARGEST**0.5 / 1e4
+        else:
+            truth = self.products
+            may_overflow = float_or_inf(max(truth[1])) > LARGEST / 1e4
+        try:
+            result = find(self.atoms, self.query, k, objective=objective, **options)
+        except ValueError as error:
+            if not may_overflow:
+                raise
+            message = str(error)
+        else:
+            assert_right(result, truth, eps_of(self.atoms, self.query))
+            return
+        assert "overflow" in message
+        assert "atoms" in message or "queries" in message
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def problem(dtype: type, atom_scale: float, query_scale: float) -> Problem:
+    atoms, query = some_atoms(dtype, 12, 150)
+    return Problem(atoms / dtype(150) * dtype(atom_scale), query / dtype(150) * dtype(query_scale))
+
+
+@cache
+def mixed_problem(query_scale: float) -> Problem:
+    atoms, query = some_atoms(np.float64, 25, 60)
+    lengths = np.geomspace(1e-300, 1e300, 25)[np.random.default_rng(1).permutation(25), np.newaxis]
+    return Problem(atoms / 60.0 * lengths, query / 60.0 * query_scale)
+
+
+@pytest.mark.parametrize(("dtype", "atom_scale", "query_scale"), TYPES_AND_SCALES)
+def test_vectors_of_any_length(find, dtype, atom_scale, query_scale, options):
+    problem(dtype, atom_scale, query_scale).assert_right_or_overflow(find, 2, "inner_product", options)
+
+
 @pytest.mark.parametrize("query_scale", [1e-300, 1e-160, 1.0, 1e153, 1e300])
 def test_lengths_of_all_sizes_in_one_matrix(find, query_scale, options):
-    atoms, query = some_atoms(np.float64, 25, 60)
-    atoms = atoms / 60.0 * np.geomspace(1e-300, 1e300, 25)[np.random.default_rng(1).permutation(25), np.newaxis]
-    query = query / 60.0 * query_scale
-    _, sizes = products(atoms, query)
-    assert_right_or_overflow(find, atoms, query, 3, "inner_product", options, float_or_inf(max(sizes)) > LARGEST / 1e4)
+    mixed_problem(query_scale).assert_right_or_overflow(find, 3, "inner_product", options)
 
 
 @pytest.mark.parametrize(("dtype", "atom_scale", "query_scale"), TYPES_AND_SCALES)
 def test_cosines_do_not_depend_on_lengths(find_flat, dtype, atom_scale, query_scale, options):
-    atoms, query = some_atoms(dtype, 12, 150)
-    atoms, query = atoms / dtype(150) * dtype(atom_scale), query / dtype(150) * dtype(query_scale)
-    assert_right_or_overflow(
-        find_flat, atoms, query, 2, "cosine", options, max(atom_scale, query_scale) > LARGEST**0.5 / 100
-    )
+    problem(dtype, atom_scale, query_scale).assert_right_or_overflow(find_flat, 2, "cosine", options)
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
@@ -152,11 +179,17 @@ def test_cosines_do_not_depend_on_lengths(find_flat, dtype, atom_scale, query_sc
 WIDTHS = {"narrow": range(1, 71), "beside powers of two": [127, 129, 1000, 1023, 1025, 4097]}
 
 
+@cache
+def wide_problem(dtype: type, d: int) -> Problem:
+    return Problem(*some_atoms(dtype, 8, d, seed=d))
+
+
 @pytest.mark.parametrize("widths", WIDTHS.values(), ids=WIDTHS.keys())
 def test_every_width(find_flat, dtype, widths, options):
     for d in widths:
-        atoms, query = some_atoms(dtype, 8, d, seed=d)
-        assert_right(find_flat(atoms, query, 3, **options), products(atoms, query), eps_of(atoms))
+        problem = wide_problem(dtype, d)
+        found = find_flat(problem.atoms, problem.query, 3, **options)
+        assert_right(found, problem.products, eps_of(problem.atoms))
 
 
 @pytest.mark.parametrize("d", [1, 3, 500, 5_000])
