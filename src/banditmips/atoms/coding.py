@@ -18,6 +18,10 @@ _N_CENTRED = 256
 intervals longer by a 500th."""
 
 
+_LEAST_CELLS = 1024
+"""Signs of which fewer would hardly tell atoms apart."""
+
+
 class CodesSize(NamedTuple):
     """How many signs are kept of each atom, and how many bits of each coordinate."""
 
@@ -36,7 +40,7 @@ def codes_size(d: int, bytes_of_atom: float | None) -> CodesSize | None:
     n_cells = int(bytes_of_atom * 8) // 64 * 64
     while n_cells > 0 and bytes_for_atom(n_cells, 1) > bytes_of_atom:
         n_cells -= 64
-    return CodesSize(n_cells, 1) if n_cells >= min(512, width) else None
+    return CodesSize(n_cells, 1) if n_cells >= min(_LEAST_CELLS, width) else None
 
 
 def choose_codes(store: AtomStore, seed: int, size: CodesSize) -> Codes:
@@ -45,10 +49,10 @@ def choose_codes(store: AtomStore, seed: int, size: CodesSize) -> Codes:
     rows = np.unique(np.linspace(0, n - 1, min(n, _N_CENTRED)).astype(np.int64))
     centre = _mean_of(store, rows)
     if store.dtype.itemsize <= 4:
-        centre = centre.astype(np.float32).astype(np.float64)
+        centre = centre.astype(np.float32)
     # Not finite where an entry is not (the pass over the atoms will say which), or where sums overflow.
     if not np.isfinite(centre).all():
-        centre = np.zeros(d)
+        centre = np.zeros(d, dtype=centre.dtype)
     return Codes(Rotation(d, seed), centre, n, size.n_cells, size.n_bits)
 
 

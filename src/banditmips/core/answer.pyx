@@ -24,7 +24,7 @@ class Known:
     ----------
     bounds : CertainBounds
     codes : Codes
-    dither : float32 array
+    dither : uint8 array
         Random numbers by which queries are rounded.
     """
 

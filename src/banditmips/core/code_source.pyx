@@ -5,7 +5,7 @@ Rounding is random (by the seed's dither), so that its error too is sub-Gaussian
 """
 
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport Codes
 from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.loop cimport Source
-from banditmips.core.numbers import uniforms
+from banditmips.core.numbers import random_words
 from banditmips.core.survivors cimport Survivors, kth_largest
 
 COARSE_BITS, FINE_BITS = 4, 8
@@ -33,13 +33,18 @@ cdef class RotatedQuery:
     cdef double coarse_step, fine_step
     cdef bint has_fine
 
-    def __init__(self, Codes codes, const double[::1] query, const float[::1] dither):
+    def __init__(self, Codes codes, const double[::1] query, const uint8_t[::1] dither):
         cdef int64_t j, d = codes.rotation.d, width = codes.rotation.width
         cdef double product, part = 0.0, largest = 0.0, value
         cdef int exponent = 0
-        self.codes, self.dither, self.has_fine = codes, dither, False
+        self.codes, self.has_fine = codes, False
+        # A fine enough grid of numbers in (0, 1), each kept in a byte.
+        self.dither = (np.asarray(dither, dtype=np.float32) + np.float32(0.5)) * np.float32(1.0 / 256.0)
         self.rotated = np.zeros(width, dtype=np.float32)
-        product = bm_kernels().dot_exact_f64(&query[0], &codes._centre[0], d)
+        if codes.single_centre:
+            product = bm_kernels().dot_exact_f32(&codes._centre32[0], &query[0], d)
+        else:
+            product = bm_kernels().dot_exact_f64(&query[0], &codes._centre64[0], d)
         if codes.centre_square > 0.0 and isfinite(codes.centre_square) and isfinite(product):
             part = product / codes.centre_square
         else:
@@ -49,7 +54,7 @@ cdef class RotatedQuery:
         cdef double[::1] left = rest
         with nogil:
             for j in range(d):
-                left[j] = query[j] - part * codes._centre[j]
+                left[j] = query[j] - part * codes.centre_at(j)
                 value = left[j] if left[j] >= 0.0 else -left[j]
                 largest = value if value > largest else largest
         if isfinite(largest) and largest > 0.0:
@@ -100,7 +105,7 @@ cdef class CodeSource(Source):
     alive : Survivors
     codes : Codes
     query : float64 array of shape (d,)
-    dither : float32 array of shape (width,)
+    dither : uint8 array of shape (width,)
     scores : ScoreMap
     costs : tuple
         Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
@@ -320,6 +325,6 @@ cdef class CodeSource(Source):
 
 
 def make_dither(Codes codes):
-    """Random numbers in [0, 1) by which queries are rounded, one for each cell."""
-    numbers = uniforms(codes.rotation.seed ^ 0x5DEECE66D, 0, codes.rotation.width).astype(np.float32)
-    return np.minimum(numbers, np.nextafter(np.float32(1.0), np.float32(0.0)))
+    """Random bytes by which queries are rounded, one for each cell."""
+    words = random_words(codes.rotation.seed, 2, -(-codes.rotation.width // 4))
+    return words.view(np.uint8)[: codes.rotation.width]

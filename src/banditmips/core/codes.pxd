@@ -14,8 +14,10 @@ cdef class Codes:
     cdef readonly object centre, along, ends, scales, errors, first, rest, finer
     cdef int64_t n_words, n_first_words, n_rungs
     cdef double centre_square
-    cdef const double[::1] _centre
-    cdef float[::1] _centre32
+    cdef bint single_centre
+    cdef const double[::1] _centre64
+    cdef const float[::1] _centre32
+    cdef double centre_at(self, int64_t j) noexcept nogil
     cdef const double[::1] _along
     cdef const int64_t[::1] _ends
     cdef const float[:, ::1] _scales, _errors

@@ -50,7 +50,8 @@ cdef class Codes:
     ----------
     rotation : Rotation
     centre : array of shape (d,)
-        What is taken off every atom. Any vector will do; the closer it is to the atoms, the shorter the intervals.
+        What is taken off every atom, in single precision if the atoms are. Any vector will do; the closer it is to the
+        atoms, the shorter the intervals.
     n : int
     n_cells : int
         Signs that are kept of each atom: the rotation's width, or a smaller multiple of 64.
@@ -82,7 +83,7 @@ cdef class Codes:
         self.n_rungs = self.ends.size
         n_factors = self.n_rungs + (n_bits > 1)
         self._take(
-            np.ascontiguousarray(centre, dtype=np.float64),
+            np.ascontiguousarray(centre, dtype=centre.dtype if centre.dtype == np.float32 else np.float64),
             np.zeros(n),
             np.zeros((n_factors, n), dtype=np.float32),
             np.zeros((n_factors, n), dtype=np.float32),
@@ -94,11 +95,15 @@ cdef class Codes:
     def _take(self, centre, along, scales, errors, first, rest, finer):
         self.centre, self.along, self.scales, self.errors = centre, along, scales, errors
         self.first, self.rest, self.finer = first, rest, finer
-        self._centre, self._along, self._ends = centre, along, self.ends
-        self._centre32 = centre.astype(np.float32)
+        self._along, self._ends = along, self.ends
+        self.single_centre = centre.dtype == np.float32
+        if self.single_centre:
+            self._centre32 = centre
+        else:
+            self._centre64 = centre
         self._scales, self._errors = scales, errors
         self._first, self._rest, self._finer = first, rest, finer
-        self.centre_square = float(centre @ centre)
+        self.centre_square = float(np.dot(centre.astype(np.float64), centre))
 
     def arrays(self):
         """The arrays that a saved index keeps, by name."""
@@ -114,7 +119,7 @@ cdef class Codes:
         for name, given in arrays.items():
             shape = tuple(n if length == 0 and axis != 1 or name in ("scales", "errors") and axis == 1 else length
                           for axis, length in enumerate(empty[name].shape))
-            if given.shape != shape or given.dtype != empty[name].dtype:
+            if given.shape != shape or (given.dtype != empty[name].dtype and name != "centre"):
                 raise ValueError(f"codes: {name} has shape {given.shape} and dtype {given.dtype}, not {shape}")
         self.n = n
         self._take(centre, *(arrays[name] for name in ("along", "scales", "errors", "first", "rest", "finer")))
@@ -126,7 +131,7 @@ cdef class Codes:
     @property
     def nbytes(self):
         """Memory taken."""
-        return sum(array.nbytes for array in self.arrays().values()) + self._centre32.nbytes + self.rotation.nbytes
+        return sum(array.nbytes for array in self.arrays().values()) + self.rotation.nbytes
 
     def like(self, int64_t n):
         """Room for the codes of n other atoms, of the same kind and about the same centre."""
@@ -151,6 +156,9 @@ cdef class Codes:
         if atoms.shape[0]:
             _encode(self, first_row, atoms)
 
+    cdef double centre_at(self, int64_t j) noexcept nogil:
+        return self._centre32[j] if self.single_centre else self._centre64[j]
+
     cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil:
         cdef int64_t j, d = self.rotation.d
         cdef double largest = 0.0, along = 0.0, difference, unit = 1.0
@@ -158,26 +166,26 @@ cdef class Codes:
         cdef int exponent = 0
         for j in range(d, self.rotation.width):
             x[j] = 0.0
-        if real is float:
+        if real is float and self.single_centre:
             for j in range(d):
                 x[j] = v[j] - self._centre32[j]
             bm_kernels().moments_f32(x, d, &moments)
             largest = moments.largest
-        if real is double or not 1e-15 < largest < 1e15:
+        if 1e-15 < largest < 1e15:
+            for j in range(d):
+                along += <double> x[j] * self._centre32[j]
+        else:
             # Scaled by a power of two before they become single precision, so that nothing over- or underflows.
             largest = 0.0
             for j in range(d):
-                difference = <double> v[j] - self._centre[j]
-                largest = max(largest, abs(difference))
+                largest = max(largest, abs(<double> v[j] - self.centre_at(j)))
             if isfinite(largest) and largest > 0.0:
                 frexp(largest, &exponent)
             unit = ldexp(1.0, exponent)
             for j in range(d):
-                difference = <double> v[j] - self._centre[j]
-                along += difference * self._centre[j]
+                difference = <double> v[j] - self.centre_at(j)
+                along += difference * self.centre_at(j)
                 x[j] = <float> ldexp(difference, -exponent)
-        else:
-            along = bm_kernels().dot_exact_f32(x, &self._centre[0], d)
         (<double*> &self._along[row])[0] = along
         if not isfinite(along) or not isfinite(largest):
             (<double*> &self._along[row])[0] = 0.0

@@ -26,8 +26,6 @@ __all__ = ["Preparation", "extra_bytes"]
 
 _LONG = 4_000
 """Coordinates from which on a tenth of the atoms is what an index may take by default; of shorter ones a fifth."""
-_BYTES_OF_COORDINATE = 24
-"""What codes take for each coordinate whatever the number of atoms: the centre, the dither, signs, squares of columns."""
 _BLOCK_ENTRIES = 1 << 20
 
 
@@ -130,15 +128,18 @@ class Preparation:
 
     def _codes_size(self, store: AtomStore) -> CodesSize | None:
         n, d = store.shape
-        # The roots of the scatters are kept too.
-        size = codes_size(d, self._memory(store, _BYTES_OF_COORDINATE * d + 8 * n) / n)
-        if size is None and self.layout in ("codes", "full"):
-            if self.max_extra_memory is not None:
-                raise ValueError(
-                    f"layout={self.layout!r} needs more memory than max_extra_memory={self.max_extra_memory}"
-                )
-            return codes_size(d, None)
-        return size
+        # Beside the codes, whatever the number of atoms: the centre, a byte of dither and the signs of each coordinate;
+        # and of each atom the root of its scatter.
+        fixed = (2 + max(4, min(store.dtype.itemsize, 8))) * d + 8 * n
+        size = codes_size(d, self._memory(store, fixed) / n)
+        if size is not None:
+            return size
+        if self.max_extra_memory is None:
+            # Of few atoms, the signs and what is fixed are more than a tenth: what is said has to be true all the same.
+            return CodesSize(-(-d // 64) * 64, 1)
+        if self.layout == "auto":
+            return None
+        raise ValueError(f"layout={self.layout!r} needs more memory than max_extra_memory={self.max_extra_memory}")
 
     def _cache_size(self, store: AtomStore) -> int:
         n, d = store.shape
@@ -183,6 +184,6 @@ def extra_bytes(atoms: AtomSet) -> int:
     parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column)
     total = sum(part.nbytes for part in parts if part is not None)
     if atoms.codes is not None:  # the dither and the roots of the scatters
-        total += 4 * atoms.codes.rotation.width + 8 * atoms.store.shape[0]
+        total += atoms.codes.rotation.width + 8 * atoms.store.shape[0]
     stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
     return total + sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))
