@@ -245,7 +245,7 @@ class BanditMIPS:
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
         check_seed(store, self._options)
         atom_set = self._preparation().of(store)
-        check_range(atom_set, self._options)
+        check_range(atom_set.seen_range, self._options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
         return self
@@ -372,7 +372,7 @@ class BanditMIPS:
             old = self._fitted
             names = _joined_ids(old.ids, ids, store.shape[0])
             joined = self._preparation().more(old, store)
-            check_range(joined, self._options)
+            check_range(joined.seen_range, self._options)
             self._atom_set = replace(joined, ids=names)
         return self
 

@@ -240,7 +240,7 @@ def _run_queries(
 
 def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
-    check_range(atom_set, options)
+    check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(

@@ -24,7 +24,7 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas
 from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
-from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, make_rule
+from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
@@ -32,7 +32,7 @@ from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, wort
 if TYPE_CHECKING:
     from banditmips._options import Options
 
-__all__ = ["Query", "index_rows"]
+__all__ = ["Query", "index_rows", "known_of"]
 
 _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
@@ -52,7 +52,7 @@ def index_rows(atoms: AtomSet) -> Rows | None:
     return rows
 
 
-def _known(atoms: AtomSet) -> Known:
+def known_of(atoms: AtomSet) -> Known:
     """What an index has prepared, as the core takes it."""
     if "known" not in atoms.prepared:
         facts, codes = atoms.facts, atoms.codes
@@ -179,7 +179,7 @@ class Query:
         times = self._times()
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
             return self._handed_over(self._candidates.size)
-        return answer(_known(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
+        return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
     def _times(self) -> Times:
         """What the steps of a race on codes take; zeros where that does not matter."""
@@ -224,7 +224,7 @@ class Query:
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
         rows, product_map = self._candidates, self._product_map()
-        bounds = _known(self._atoms).bounds
+        bounds = known_of(self._atoms).bounds
         if bounds is None or product_map is None or rows.size <= self._k:
             return rows
         alive = self._survivors()
@@ -245,7 +245,7 @@ class Query:
         if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
             return None
         n, d = store.shape
-        first = self._first_size(self._candidates.size)
+        first = least_sample(options, self._k, self._candidates.size)
         plan = SamplingPlan(costs(), n, d, store.dtype.itemsize)
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
@@ -258,13 +258,6 @@ class Query:
             expected = max(needed, first)
         self._schedule = plan.schedule(expected)
         return None
-
-    def _first_size(self, n_candidates: int) -> int:
-        """Coordinates of the first round: fewer cannot drop anybody."""
-        if not compares_pairs(self._options):
-            return 16
-        pairs = max(self._k * (n_candidates - self._k), 1)
-        return max(16, int(2.0 * np.log(pairs * 1.65 / self._options.delta)) + 1)
 
     def _contest(self, rows: NDArray[np.int64]) -> Contest:
         facts, options = self._atoms.facts, self._options
@@ -302,7 +295,7 @@ class Query:
             timed = self._schedule
             return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
 
-        schedule = first.schedule.starting_with(self._first_size(contest.candidates.size))
+        schedule = first.schedule.starting_with(least_sample(self._options, self._k, contest.candidates.size))
         outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
         self._exact = ReaderExact(first.reader)
         if not outcome.handed_over or len(ways) == 1:
