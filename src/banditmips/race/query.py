@@ -280,9 +280,13 @@ class Query:
             self._query[self._support],
             self._atoms.known_range,
             contest.limits.delta,
-            contest.candidates.size,
+            self._split_over(contest),
             self._k,
         )
+
+    def _split_over(self, contest: Contest) -> int:
+        """Atoms that delta is split over: all candidates, or those of a bin, which has a share of its own."""
+        return self._candidates.size if self._atoms.buckets is None else contest.candidates.size
 
     def _run(self, contest: Contest, ways: list[Way]) -> Outcome:
         """Race in one way after another until the answer is clear."""
@@ -295,7 +299,7 @@ class Query:
             timed = self._schedule
             return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
 
-        schedule = first.schedule.starting_with(least_sample(self._options, self._k, contest.candidates.size))
+        schedule = first.schedule.starting_with(least_sample(self._options, self._k, self._split_over(contest)))
         outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
         self._exact = ReaderExact(first.reader)
         if not outcome.handed_over or len(ways) == 1:
