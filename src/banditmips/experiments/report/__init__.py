@@ -19,9 +19,9 @@ from pathlib import Path
 
 from banditmips.experiments.published import load_published
 from banditmips.experiments.report.charts import FIGURE_TITLES, make_chart
-from banditmips.experiments.report.page import make_page
+from banditmips.experiments.report.page import Measured, make_page
 from banditmips.experiments.report.pictures import write_pictures
-from banditmips.experiments.report.points import aggregate, published_points, write_csv
+from banditmips.experiments.report.points import aggregate, of_one_origin, published_points, write_csv
 from banditmips.experiments.report.verdicts import judge_claims, verdict_markdown
 from banditmips.experiments.rows import RUN_FILE, read_rows
 
@@ -53,9 +53,9 @@ def write_report(rows_path: Path, out: Path) -> Path:
     """
     if not rows_path.is_file():
         raise FileNotFoundError(f"{rows_path}: no rows to report on; `banditmips reproduce` writes them")
-    rows = read_rows(rows_path)
     run_path = rows_path.parent / RUN_FILE
     run = json.loads(run_path.read_text(encoding="utf-8")) if run_path.is_file() else None
+    rows, left_out = of_one_origin(read_rows(rows_path), (run or {}).get("origins", {}))
     measured, published = aggregate(rows), published_points(load_published())
     verdicts = judge_claims(measured, published)
     charts = {figure: make_chart(figure, measured, published) for figure in FIGURE_TITLES}
@@ -67,5 +67,5 @@ def write_report(rows_path: Path, out: Path) -> Path:
     write_csv(rows, out / "rows.csv")
     (out / "verdicts.md").write_text(verdict_markdown(verdicts), encoding="utf-8")
     index = out / "index.html"
-    index.write_text(make_page(verdicts, charts, rows, run), encoding="utf-8")
+    index.write_text(make_page(verdicts, charts, Measured(rows, left_out, run)), encoding="utf-8")
     return index
