@@ -47,6 +47,14 @@ def reproduce(
         int | None,
         typer.Option(min=1, help="Processes at a time; by default one for each core.", show_default=False),
     ] = None,
+    update_docs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Paste the verdicts into this page, between its two marks (docs/reproduction.md has them).",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Run the paper's figures again, and write a report of them beside the authors' published figures.
 
@@ -80,7 +88,7 @@ def reproduce(
         say(f"stopped; what is done is in {rows_path}, and the same command goes on from there")
         raise
     record.finish(time.monotonic() - start, failures)
-    _write_report(rows_path, folder)
+    _write_report(rows_path, folder, update_docs)
     if failures:
         _tell(failures)
         raise typer.Exit(FAILURE)
@@ -104,10 +112,10 @@ def _tell_of_changed_data(tasks: Sequence[Task], rows_path: Path) -> None:
         )
 
 
-def _write_report(rows_path: Path, folder: Path) -> None:
+def _write_report(rows_path: Path, folder: Path, docs: Path | None) -> None:
     from banditmips.experiments.report import write_report
 
-    print(write_report(rows_path, folder))
+    print(write_report(rows_path, folder, docs))
 
 
 def _tell(failures: list[Failure]) -> None:

@@ -17,6 +17,7 @@ import pytest
 from banditmips.experiments.report import write_report
 from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
 from banditmips.experiments.report.claims import CLAIMS
+from banditmips.experiments.report.docs import BEGIN, END
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
 from banditmips.experiments.report.run_tables import run_table
 from banditmips.experiments.report.styles import SOURCES, style_of
@@ -131,6 +132,23 @@ def test_the_run_is_told(small):
     assert "machine: cores" in text
     assert "banditmips reproduce all --out DIR" in text
     assert "A quick run" not in text
+
+
+def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):
+    _, _, directory = small
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        write_report(directory / "rows.jsonl", directory / "out", page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{BEGIN}\n\nVersion ")
+    assert text.endswith(f"\n{END}\nafter\n")
+    assert text.count("On SymmetricNormal, BanditMIPS scales linearly with d (appendix G, figure 9)") == 1
+    assert "old" not in text
+    assert f"6 rows, {len(CLAIMS)} claims, 1 reproduced" in text
+    page.write_text(f"{END}\n{BEGIN}\n")
+    with pytest.raises(ValueError, match=r"page\.md must have a line '<!-- verdicts: begin -->'"):
+        write_report(directory / "rows.jsonl", directory / "out", page)
 
 
 def test_no_rows_at_all(tmp_path):
