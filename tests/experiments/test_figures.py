@@ -298,7 +298,7 @@ def test_the_clock_runs(tiny):
 
 
 def test_failures_are_counted(tiny):
-    for figure, n_bounds in (("beyond_failures", 4), ("beyond_kinds", 2)):
+    for figure, n_bounds in (("beyond_failures", 5), ("beyond_kinds", 2)):
         rows = runs(figure)
         assert len(rows) == n_bounds * len(beyond_failures.DELTAS[figure])
         assert all(row.extra["trials"] == 4 and row.accuracy == 1 - row.extra["failures"] / 4 for row in rows)

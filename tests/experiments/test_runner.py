@@ -151,6 +151,7 @@ def test_the_record_tells_what_was_run_and_with_what(tmp_path):
     ended = json.loads((tmp_path / "run.json").read_text())
     assert ended["figures"] == ["figure1", "figure9"]
     assert [each["seconds"] for each in ended["runs"]] == [12.3, 1.0]
+    assert all(each["cpu_seconds"] > 0 for each in ended["runs"])
     assert ended["runs"][0]["failures"] == [failure._asdict()]
 
 

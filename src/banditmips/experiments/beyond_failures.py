@@ -27,7 +27,11 @@ __all__ = ["DELTAS", "KINDS_SIZES", "SIZES", "Failures", "Sizes", "contestants",
 
 DELTAS = {"beyond_failures": (0.3, 0.1, 0.03, 0.01), "beyond_kinds": (0.1, 0.01)}
 _BY_DEFAULT = ("default without an index", "default after fit")
-_BOUNDS = {"beyond_failures": ("hoeffding", "bernstein", *_BY_DEFAULT), "beyond_kinds": _BY_DEFAULT}
+_BOUNDS = {
+    "beyond_failures": ("hoeffding", "hoeffding, sigma squared", "bernstein", *_BY_DEFAULT),
+    "beyond_kinds": _BY_DEFAULT,
+}
+_MOST_COORDINATES = {"MovieLens-100K": 943}
 _DATASETS = ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM", "Netflix", "MovieLens", "MovieLens-100K", "SymmetricNormal")
 
 
@@ -71,7 +75,16 @@ def kinds_tasks(sizes: Sizes) -> list[Task]:
 def _tasks(figure: str, sizes: Sizes) -> list[Task]:
     per_task = len(DELTAS[figure]) * len(_BOUNDS[figure]) * sizes.n_draws * sizes.n_searches
     return [
-        Failures(dataset, sizes.n, sizes.d, batch, sizes.n_draws, sizes.n_searches, figure, cost=2.5e-3 * per_task)
+        Failures(
+            dataset,
+            sizes.n,
+            min(sizes.d, _MOST_COORDINATES.get(dataset, sizes.d)),
+            batch,
+            sizes.n_draws,
+            sizes.n_searches,
+            figure,
+            cost=2.5e-3 * per_task,
+        )
         for dataset in sizes.datasets
         for batch in range(sizes.n_batches)
     ]

@@ -86,6 +86,7 @@ class RunRecord:
         self._this_run |= {
             "interrupted" if interrupted else "finished": _now(),
             "seconds": round(seconds, 1),
+            "cpu_seconds": round(sum(os.times()[:4]), 1),  # of this process and of those that it has waited for
             "failures": [failure._asdict() for failure in failures],
         }
         self._write()

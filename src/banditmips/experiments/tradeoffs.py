@@ -143,7 +143,7 @@ SIZES = {
         race_steps=6,
         baseline_steps=5,
         race_trials=3,
-        baseline_trials=2,
+        baseline_trials=3,
         n=400,
     ),
 }

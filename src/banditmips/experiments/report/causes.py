@@ -101,11 +101,15 @@ class Known(Enum):
         "beyond_sampling",
         _TEXT,
     )
-    ALL_ALIKE = Cause(
-        "All weights are nearly equal: the entries of the query and the norms of the columns differ little, so that "
-        "there is nothing to gain by choosing among them.",
+    NEARLY_OPTIMAL = Cause(
+        "The norms of the columns are flat here, so that beta = 1/2 has nearly the smallest variance already: there is "
+        "nothing left to gain.",
         "beyond_sampling",
-        "",
+    )
+    FIRST_ROUND = Cause(
+        "What is known of the atoms and a first round of fixed size decide nearly every search on ratings, whatever "
+        "the weights are.",
+        "beyond_sampling",
     )
     CACHED = Cause(
         "A warm start keeps values of atoms, not products: every query multiplies anew. What is saved is time, where "

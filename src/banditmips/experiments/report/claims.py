@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from banditmips.datasets.simple_song import ANSWER
 from banditmips.experiments.beyond_sampling import SIZES as SAMPLING
 from banditmips.experiments.beyond_warm_start import WARM
-from banditmips.experiments.kinds import UNEVEN_COLUMNS
 from banditmips.experiments.report import rules, theory_rules
 from banditmips.experiments.report.causes import Known
 from banditmips.experiments.report.factors import MARGIN
@@ -338,9 +337,12 @@ CLAIMS = (
             "not measured",
             f"by a factor of {MARGIN:g}, its interval above 1, {_EACH}",
             theory_rules.optimal_needs_fewer(_WEIGHTED, beta),
-            ((Known.ALL_ALIKE, tuple(each for each in _WEIGHTED if each != UNEVEN_COLUMNS)),),
+            (*causes, (Known.FIRST_ROUND, _RATINGS)),
         )
-        for name, beta in (("uniform weights", 0.0), ("|q| (beta = 1/2, this package's default)", 0.5))
+        for name, beta, causes in (
+            ("uniform weights", 0.0, ()),
+            ("|q| (beta = 1/2, this package's default)", 0.5, ((Known.NEARLY_OPTIMAL, _NORMAL),)),
+        )
     ),
     Claim(
         "beta = 1 corresponds to Theorem 2's weights",

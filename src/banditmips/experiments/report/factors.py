@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from banditmips.experiments.report.judging import Agreement
-from banditmips.experiments.report.points import Estimate
+from banditmips.experiments.report.points import Estimate, compact
 
 __all__ = ["MARGIN", "agreement", "between", "fewer"]
 
@@ -25,9 +25,10 @@ def agreement(factor: Estimate, least: float = MARGIN) -> Agreement:
 def fewer(factor: Estimate) -> str:
     """Say how many times fewer multiplies there are, or how many times more, with the interval."""
     if factor.mean >= 1:
-        return f"{factor.mean:,.3g}×{between(factor.low, factor.high)} fewer"
-    return f"{1 / factor.mean:,.3g}×{between(1 / factor.high, 1 / factor.low)} more"
+        return f"{compact(factor.mean)}×{between(factor.low, factor.high)} fewer"
+    return f"{compact(1 / factor.mean)}×{between(1 / factor.high, 1 / factor.low)} more"
 
 
 def between(low: float, high: float) -> str:
-    return f" ({low:,.3g} to {high:,.3g})" if low < high else ""
+    """Return an interval in brackets, and nothing for one of no length."""
+    return f" ({compact(low)} to {compact(high)})" if low < high else ""

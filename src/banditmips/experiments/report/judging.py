@@ -83,6 +83,10 @@ def same_reading(dataset: str) -> bool:
     return dataset not in DATASETS or DATASETS[dataset].sigma == 1.0
 
 
+_WITHOUT_SIGMA = ("beyond_sampling",)
+"""Figures whose bounds need no constant of the paper."""
+
+
 class Evidence:
     """The points of one source, with the baselines, which all measured sources share.
 
@@ -105,7 +109,7 @@ class Evidence:
         if point.algorithm in BASELINES:
             return (point.source == PUBLISHED) == (self.source == PUBLISHED)
         if self.source == VARIANCE and point.source == PAPER:
-            return same_reading(point.dataset)
+            return same_reading(point.dataset) or point.figure in _WITHOUT_SIGMA
         return point.source == self.source
 
     def of(self, figure: str, dataset: str, algorithm: str | None = None) -> list[Point]:

@@ -18,7 +18,7 @@ from banditmips.experiments.report.causes import Cause
 from banditmips.experiments.report.chart import Chart, Panel, Table
 from banditmips.experiments.report.charts import FIGURE_TITLES
 from banditmips.experiments.report.interactive import chart_data, plotly_script
-from banditmips.experiments.report.judging import Agreement, Grade, Line, same_reading
+from banditmips.experiments.report.judging import Agreement, Grade, Line
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg
 from banditmips.experiments.report.points import PUBLISHED
 from banditmips.experiments.report.run_tables import rerun_command, rows_table, run_table
@@ -146,7 +146,8 @@ def _introduction(verdicts: Sequence[Verdict], charts: Mapping[str, Chart | None
     if surrogates:
         parts.append(
             f'<p class="notice">The files of {escape(_and(surrogates))} were not at hand. Synthetic numbers of the '
-            "same n, d and range stood in for them, and every figure and verdict made so says “surrogate”.</p>"
+            "same n, d and range stood in for them, and every figure and verdict made so says “surrogate”. Those of "
+            "Netflix and MovieLens have one law and the same seeds: at the same n and d they are the same numbers.</p>"
         )
     if real:
         told = _and([f"{dataset} ({origin})" for dataset, origin in real])
@@ -247,8 +248,8 @@ def _dataset_cells(verdict: Verdict, dataset: str) -> str:
         line = verdict.findings[source].lines.get(dataset)
         if line is None:
             told = '<span class="soft">-</span>'
-        elif source == VARIANCE and line == paper and same_reading(dataset):
-            told = f'<span class="soft">{SIGNS[line.agreement]} the same: sigma is 1</span>'
+        elif source == VARIANCE and line == paper:
+            told = f'<span class="soft">{SIGNS[line.agreement]} the same</span>'
         else:
             told = _line(line)
         cells.append(f'<td data-label="{escape(heading)}">{told}</td>')

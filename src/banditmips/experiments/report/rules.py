@@ -13,6 +13,7 @@ from banditmips.experiments.report.factors import agreement, between, fewer
 from banditmips.experiments.report.fits import r_squared, slope
 from banditmips.experiments.report.judging import Agreement, Evidence, Finding, Grade, Judge, Line, judge_each
 from banditmips.experiments.report.points import Point, compact, percent, ratio, sweep, with_extra
+from banditmips.experiments.report.styles import BASELINES
 
 __all__ = [
     "ACCURATE",
@@ -92,7 +93,8 @@ def slope_between(
             return None
         reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
         excluded = fit.high is None or fit.high < below
-        return Line.of(f"slope {fit}, {reach}{prepared(points)}", low <= fit.value <= high and excluded)
+        told = prepared(points) if axis == "n" else ""
+        return Line.of(f"slope {fit}, {reach}{told}", low <= fit.value <= high and excluded)
 
     return judge_each(figure, datasets, judge)
 
@@ -248,6 +250,9 @@ def baselines_grow(datasets: Sequence[str]) -> Judge:
     return judge_each("figure2", datasets, judge)
 
 
+_COMPARED = ("BanditMIPS", "BanditMIPS-alpha", *BASELINES)
+
+
 def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
     """Claim: an algorithm needs more multiplies than every other, substantially."""
 
@@ -256,7 +261,7 @@ def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
             others = [
                 other
                 for other in evidence.of("figure2", dataset)
-                if other.d == own.d and other.k == own.k and other.algorithm not in (algorithm, "Naive")
+                if other.d == own.d and other.k == own.k and other.algorithm in _COMPARED and other is not own
             ]
             if others:
                 worst = max(others, key=_multiplies)
@@ -308,7 +313,7 @@ def _fastest(points: Sequence[Point]) -> Point | None:
 
 
 def _speed_up(point: Point | None) -> str:
-    return "none that accurate" if point is None else f"{point.algorithm} {point.speed_up:,.3g}×"
+    return "none that accurate" if point is None else f"{point.algorithm} {compact(point.speed_up or 0.0)}×"
 
 
 def trades_off(figure: str, datasets: Sequence[str]) -> Judge:

@@ -78,7 +78,8 @@ def within_theorem_1() -> Judge:
         capped = min(_extra(point, "capped") for point in points)
         text = f"{min(shares):.2g} to {max(shares):.2g} of the bound"
         if capped >= CAPPED:
-            text += f"; {percent(capped)} or more of its terms at their cap of 2 d, so that it says little"
+            share = "all" if capped == 1.0 else f"{percent(capped)} or more"
+            text += f"; {share} of its terms at their cap of 2 d, so that it says little"
         return Line.of(text, max(shares) <= 1)
 
     return judge_each("beyond_theorem1", None, judge)
