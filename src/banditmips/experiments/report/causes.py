@@ -112,8 +112,8 @@ class Known(Enum):
         "beyond_sampling",
     )
     CACHED = Cause(
-        "A warm start keeps values of atoms, not products: every query multiplies anew. What is saved is time, where "
-        "gathering single coordinates is what a search spends it on.",
+        "A warm start keeps values of atoms, not products: every query multiplies anew. What it saves is the gathering "
+        "of single coordinates, and that has to outweigh the making of the cache.",
         "beyond_warm_start",
         "",
     )

@@ -191,7 +191,8 @@ _PLANS = {
     "beyond_warm_start": _Plan(
         "Beyond the paper: what a warm start saves",
         "The time of making an index, or the paper's cache of some coordinates, shared out over its queries. "
-        "Every query multiplies its own numbers, so that the multiplies stay.",
+        "Every query multiplies its own numbers, so that a cache alone saves none of them; but an index also knows the "
+        "atoms' means and norms, and drops by these what cannot win.",
         ("NORMAL_CUSTOM", "Netflix", "MovieLens", "MovieLens-100K"),
         panels.warm_start,
     ),

@@ -256,6 +256,8 @@ def failures(title: str, points: Sequence[Point]) -> list[Panel]:
         for point in sorted(group, key=lambda point: point.delta or 0.0):
             share = next(share for counted_point, share in counted if counted_point is point)
             text = f"{describe(point)}<br>{share.mean * share.count:.0f} failures in {share.count:,} searches"
+            sampled = [int(row.extra["sampled"]) for row in point.rows if "sampled" in row.extra]
+            text += f", {sum(sampled):,} of them decided by estimates" if sampled else ""
             ends = max(share.low, floor), max(share.high, floor)
             marks.append(Mark(point.delta or 0.0, max(share.mean, floor), *ends, text))
         series.append(_line(Series(name, style_of(name), group[0].source, tuple(marks), ())))
