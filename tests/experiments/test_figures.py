@@ -95,7 +95,8 @@ def test_the_papers_settings_are_hoeffding_with_its_sigma_and_ours_the_defaults(
     sigmas = {"NORMAL_CUSTOM": 1, "Netflix": 25, "MovieLens": 25, "Sift-1M": 6.25e5, "CryptoPairs": 2.5e9}
     for dataset, sigma in sigmas.items():
         paper = race("BanditMIPS", PAPER, dataset, 0.1, 0.0)
-        assert paper.options == {"bound": "hoeffding", "sigma": sigma, "sampling": "uniform", "rescore": False}
+        told = {"bound": "hoeffding", "sigma": sigma, "sampling": "uniform"}
+        assert paper.options == {**told, "minimise": "multiplies", "rescore": False}
         assert race("BanditMIPS-alpha", PAPER, dataset, 0.1, 0.0).options["sampling"] == "sorted"
         assert race("BanditMIPS", OURS, dataset, 0.1, 0.0).options == {"fitted": False}
         assert race("BanditMIPS", FITTED, dataset, 0.1, 0.0).options == {"fitted": True}

@@ -19,11 +19,11 @@ __all__ = ["FEWEST_MULTIPLIES", "LEAST_TIME", "WARM_START", "Today"]
 LEAST_TIME: dict[str, Any] = {}
 """What is set for a search in the least time: nothing, as that is the default."""
 
-FEWEST_MULTIPLIES: dict[str, Any] = {"rescore": False}
-"""What is set for a search with the fewest multiplies: the exact scores of the atoms found are left out, which the
-paper does not count."""
+FEWEST_MULTIPLIES: dict[str, Any] = {"minimise": "multiplies", "rescore": False}
+"""What is set for a search with the fewest multiplies. The exact scores of the atoms found, which the paper does not
+count, are left out."""
 
-WARM_START: dict[str, Any] = {"layout": "cache"}
+WARM_START: dict[str, Any] = {"layout": "coordinates"}
 """What an index is made with that keeps what the paper's warm start does: some coordinates of every atom."""
 
 
