@@ -59,6 +59,7 @@ _LEVEL = (
 )
 _RATINGS = ("Netflix", "MovieLens", "MovieLens-100K")
 _NORMAL = ("NORMAL_CUSTOM",)
+_SYNTHETIC = ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM")
 _WEIGHTED = tuple(name for name in SAMPLING["full"].dimensions if name != "MovieLens-100K")
 _COEFFICIENTS = dict(zip(ANSWER, (3.0, 1.25, 1.0, 0.75, 0.5), strict=True))
 
@@ -162,7 +163,7 @@ CLAIMS = (
         f"fewer multiplies at the largest d by a factor of {MARGIN:g}, the interval of the factor above 1, and at most "
         f"{rules.AS_ACCURATE:g} less accurate, on 3 of 4 datasets; partly: on 1 or 2, or not by the margin",
         rules.alpha_needs_fewer(_FOUR, required=3),
-        ((Known.READ_WHOLE, _RATINGS), (Known.BIASED_MEAN, ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM"))),
+        ((Known.READ_WHOLE, _RATINGS), (Known.BIASED_MEAN, _SYNTHETIC)),
     ),
     Claim(
         "Greedy-MIPS is significantly worse than all other algorithms",
@@ -191,7 +192,12 @@ CLAIMS = (
             "on four datasets",
             _TRADE_OFF,
             rules.best_trade_off(figure, _FOUR),
-            ((Known.READ_WHOLE, _RATINGS), (Known.HASHES, _RATINGS)),
+            (
+                (Known.READ_WHOLE, _RATINGS),
+                (Known.HASHES, _RATINGS),
+                (Known.NARROW_RADIUS, _SYNTHETIC),
+                (Known.SHORT_RANGE, _SYNTHETIC),
+            ),
         )
         for figure, k in (("figure3", 1), ("figure5", 5), ("figure6", 10))
     ),
