@@ -1,7 +1,7 @@
 """Maximum inner product search in high dimensions, by sampling coordinates adaptively."""
 
 import importlib as _importlib
-from typing import Any as _Any
+import typing as _typing
 
 from banditmips._files import CorruptFileError
 from banditmips._index import BanditMIPS, load
@@ -35,8 +35,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    """Import these modules when they are first asked for: most programs need none of them."""
-    if name in ("baselines", "datasets", "distributed"):
-        return _importlib.import_module(f"banditmips.{name}")
-    raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
+if _typing.TYPE_CHECKING:
+    from banditmips import baselines, datasets, distributed
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import these modules when they are first asked for: most programs need none of them."""
+        if name in ("baselines", "datasets", "distributed"):
+            return _importlib.import_module(f"banditmips.{name}")
+        raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
