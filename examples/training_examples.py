@@ -3,7 +3,7 @@
 A network of 38,410 weights learns scikit-learn's digits, 3 % of them wrongly labelled. Atoms are the gradients of the
 training examples' losses, the query that of a test image with what the model says of it: the largest inner products
 belong to examples that made it surer, the smallest to those that spoke against it. Run it with:
-    pip install ".[plot,baselines]"  &&  python examples/training_examples.py FOLDER_FOR_THE_PICTURE
+    pip install ".[plot,real]"  &&  python examples/training_examples.py FOLDER_FOR_THE_PICTURE
 The wrong turn: raw gradients. Examples that the model gets badly wrong have huge ones and turn up for every prediction.
 Atoms of length one (the cosine) ask what an example is about, not how surprising it was.
 """

@@ -2,7 +2,7 @@
 
 2,000 recordings of one second (16,384 samples) are simulated: six plucked strings each, of 24 notes at four moments, so
 that many have some in common. Four are mixed at different volumes, with noise. Run it with:
-    pip install ".[plot,audio]"  &&  python examples/what_is_playing.py FOLDER_FOR_PICTURE_AND_SOUND
+    pip install ".[plot,real]"  &&  python examples/what_is_playing.py FOLDER_FOR_PICTURE_AND_SOUND
 The wrong turn: to take the four best of one search. What is loud is found, and then what resembles it; what is quiet
 never comes up. Matching pursuit searches again in what is left when the loudest has been taken out.
 """

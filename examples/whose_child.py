@@ -1,7 +1,7 @@
 """Whose child is this? Find the parents of a person among 2,000 people, by 102,000 places of the genome.
 
 The genomes are simulated by msprime: 22 chromosomes; each child has a brother or sister among the 2,000. Run it with:
-    pip install ".[plot]" msprime  &&  python examples/whose_child.py FOLDER_FOR_THE_PICTURE
+    pip install ".[plot,real]"  &&  python examples/whose_child.py FOLDER_FOR_THE_PICTURE
 The wrong turn: to take the two best for the parents. A brother or sister shares as much of the genome as a parent does.
 But parent and child have an allele in common at *every* place: one is never 0 where the other is 2.
 """

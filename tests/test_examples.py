@@ -32,7 +32,6 @@ def assert_told(capsys: pytest.CaptureFixture[str], picture: Path) -> None:
 
 
 def test_the_parents_of_a_child_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("msprime", reason="simulates the genomes of this example")
     found, parents, best = load("whose_child").main(tmp_path, n_people=200, n_places=4_000)
     np.testing.assert_array_equal(np.sort(found), np.sort(parents))
     # The wrong turn: the two best are not always the parents.
