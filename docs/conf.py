@@ -36,14 +36,14 @@ html_show_sphinx = False
 pygments_style = "tango"
 
 
-def keep_bars(app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings write ``|q|`` for an absolute value, which would otherwise ask for a substitution of that name."""
+def as_written(app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings write ``|q|`` for an absolute value and ``name_`` as scikit-learn does; neither is a reference."""
     for number, line in enumerate(lines):
         parts = line.split("``")
-        parts[::2] = [re.sub(r"\|(\w+)\|", r"\\|\1\\|", part) for part in parts[::2]]
+        parts[::2] = [re.sub(r"(?<=\w)_(?!\w)", r"\\_", re.sub(r"\|(\w+)\|", r"\\|\1\\|", part)) for part in parts[::2]]
         lines[number] = "``".join(parts)
 
 
 def setup(app: Sphinx) -> None:
     """Register what is ours."""
-    app.connect("autodoc-process-docstring", keep_bars)
+    app.connect("autodoc-process-docstring", as_written)
