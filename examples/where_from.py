@@ -51,7 +51,7 @@ def main(folder, n_species=250, n_reads=20):
         axes.plot(lengths, scores := values @ read, ".", color="0.7", label="genomes")
         axes.plot(lengths[species], scores[species], "o", mfc="none", color="#D55E00", label="the read's species")
         axes.set(title=title, xlabel="length of the genome, thousands of bases", ylabel="score", yticks=[])
-    axes.legend(frameon=False, loc="center right")
+    axes.legend(frameon=False, loc="upper right")
     figure.savefig(Path(folder) / "where-from.png", dpi=110)
     return found, origins, wrong_turn
 

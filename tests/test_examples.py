@@ -104,7 +104,7 @@ def test_an_example_is_short_and_says_its_wrong_turn(script: Path) -> None:
 def test_an_example_has_a_page_with_its_picture(script: Path) -> None:
     name = script.stem.replace("_", "-")
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    assert f'--8<-- "examples/{script.name}"' in page
+    assert f"{{literalinclude}} ../../examples/{script.name}" in page
     assert f"]({name}.png)" in page
     assert (DOCS / f"{name}.png").stat().st_size < 100_000
 
