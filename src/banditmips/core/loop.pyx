@@ -109,6 +109,26 @@ class Outcome:
         if alive.n_known:
             self._adopt(alive)
 
+    def best(self, Py_ssize_t k, bint absolute):
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
+        scores = np.abs(self.scores) if absolute else self.scores
+        places = np.arange(scores.size)
+        if scores.size > k:
+            bar = np.partition(scores, scores.size - k)[scores.size - k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((self.survivors[places], -scores[places]))[:k]]
+
+    def best_exactly(self, Py_ssize_t k, bint absolute, exact):
+        """The k best survivors with their exact scores, best first, and the multiplies of everything."""
+        places = self.best(k, absolute)
+        rows, scores = self.survivors[places], self.scores[places]
+        left = np.flatnonzero(~self.exact[places])
+        if left.size:
+            scores[left] = exact.scores(rows[left])
+            order = np.lexsort((rows, -(np.abs(scores) if absolute else scores)))
+            rows, scores = rows[order], scores[order]
+        return (rows, scores), self.n_multiplies + exact.cost(rows[left] if left.size else rows[:0])
+
     def _adopt(self, Survivors alive):
         """Take exact scores that are known already."""
         for t, row in enumerate(self.survivors.tolist()):
