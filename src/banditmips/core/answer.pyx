@@ -9,7 +9,7 @@ from banditmips.core.certain cimport ScoreMap
 from banditmips.core.certain import CertainBounds, QueryMoments
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
-from banditmips.core.loop import Outcome, finish, lead, race
+from banditmips.core.loop import Outcome, can_lead, lead, race
 from banditmips.core.loop cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
@@ -67,7 +67,8 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     if known.bounds is not None and known.bounds.bound(alive, QueryMoments(query), scores):
         if drop_by_intervals(alive):
             alive.compact()
-        if saves_time and alive.n > alive.k and _leaders_pay(alive, times, codes):
+        pays = saves_time and alive.n > alive.k and _leaders_pay(alive, times, codes)
+        if pays and can_lead(alive, exact, limits, 0):
             n_multiplies += lead(alive, exact)
             if drop_by_intervals(alive):
                 alive.compact()

@@ -14,6 +14,7 @@ cdef class Codes:
     cdef readonly object centre, along, ends, scales, errors, first, rest, finer
     cdef int64_t n_words, n_first_words, n_rungs
     cdef double centre_square
+    cdef bint centre_is_single
     cdef const double[::1] _centre
     cdef float[::1] _centre32
     cdef const double[::1] _along
