@@ -9,7 +9,7 @@ from banditmips.core.certain cimport ScoreMap
 from banditmips.core.certain import CertainBounds, QueryMoments
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
-from banditmips.core.loop import Outcome, finish, lead, race
+from banditmips.core.loop import Outcome, can_lead, lead, race
 from banditmips.core.loop cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
@@ -70,7 +70,8 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
     cdef Codes codes = known.codes
     cdef int64_t n_multiplies = 0
     cdef bint knows = known.bounds is not None
-    if knows and times.full > 0.0 and alive.n > alive.k and _leaders_pay(alive, times, codes):
+    pays = knows and times.full > 0.0 and alive.n > alive.k and _leaders_pay(alive, times, codes)
+    if pays and can_lead(alive, exact, limits, 0):
         n_multiplies += lead(alive, exact)
         if drop_by_intervals(alive):
             alive.compact()

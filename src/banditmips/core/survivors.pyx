@@ -1,6 +1,6 @@
 """The atoms still in the race, and what the last round says of each of them."""
 
-from libc.math cimport NAN, fabs, isnan
+from libc.math cimport INFINITY, NAN, fabs, isnan
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
@@ -10,11 +10,11 @@ _NO_ROWS, _NO_SCORES = np.empty(0, dtype=np.int64), np.empty(0)
 
 
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil:
-    """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k."""
+    """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k. NaN is below everything."""
     cdef Py_ssize_t t, place, child, size = 0
     cdef double value
     for t in range(n):
-        value = values[t]
+        value = -INFINITY if isnan(values[t]) else values[t]
         if size < k:  # sift up: the smallest is on top
             place = size
             size += 1

@@ -322,10 +322,11 @@ class Query:
             indices, scores = rows, self._exact.scores(rows)
         else:
             largest = float("nan") if facts is None else float(np.sqrt(facts.squared_norms.max()))
-            if not np.isfinite(largest):
-                best = int(np.argmax(np.abs(products)))
-                largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
-            norms = (float(np.linalg.norm(self._query)), largest)
+            with np.errstate(over="ignore"):  # with a norm that overflows, all are too close to tell
+                if not np.isfinite(largest):
+                    best = int(np.argmax(np.abs(products)))
+                    largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
+                norms = (float(np.linalg.norm(self._query)), largest)
             product_map = self._product_map()
             assert product_map is not None
             indices, scores = best_of_products(
