@@ -294,7 +294,7 @@ cdef class CodeSource(Source):
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error
+        cdef double cells = <double> self.size, size_of_code, error, deviation
         cdef Py_ssize_t t
         with nogil:
             for t in range(alive.n):
@@ -307,10 +307,9 @@ cdef class CodeSource(Source):
                         codes.n_cells * codes._scales[last, row] * codes._scales[last, row]
                         - codes._errors[last, row] * codes._errors[last, row] * width
                     )
-                alive.radius[t] = (
-                    quantile * sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
-                    + slack * sqrt(size_of_code)
-                )
+                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
+                # At delta = 0 the quantile is infinite; what does not deviate is known all the same.
+                alive.radius[t] = (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
             self.scores.widen(alive)
 
     cpdef int keep(self) except -1:

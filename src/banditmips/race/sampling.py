@@ -226,8 +226,8 @@ class ReplacementSampler(Sampler):
     def prefix(self, size: int) -> SamplePrefix:
         """Describe the first `size` draws."""
         if size > self._draws.size:
-            numbers = numbers.uniforms(self._seed, self._draws.size, size) * self._cumulative[-1]
-            new = np.searchsorted(self._cumulative, numbers, side="right")
+            drawn = numbers.uniforms(self._seed, self._draws.size, size) * self._cumulative[-1]
+            new = np.searchsorted(self._cumulative, drawn, side="right")
             self._draws = np.concatenate([self._draws, np.minimum(new, self.population - 1)])
         chosen = self._draws[:size]
         weights = self._weights[chosen]
