@@ -7,6 +7,8 @@
 
 extern const struct bm_kernels bm_kernels_portable;
 #if BM_X86
+#include "processor.h"
+
 extern const struct bm_kernels bm_kernels_avx2, bm_kernels_avx512;
 #endif
 
@@ -22,15 +24,8 @@ enum { N_ALL = sizeof ALL / sizeof ALL[0] };
 
 static int runs_here(const struct bm_kernels *kernels) {
 #if BM_X86
-    __builtin_cpu_init();
-    /* No machine has AVX2 without F16C, and not every compiler can ask for the latter. */
-    const int avx2 =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("popcnt");
-    if (kernels == &bm_kernels_avx2) return avx2;
-    if (kernels == &bm_kernels_avx512)
-        return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-               __builtin_cpu_supports("avx512vpopcntdq");
+    if (kernels == &bm_kernels_avx2) return bm_has_avx2();
+    if (kernels == &bm_kernels_avx512) return bm_has_avx512_popcount();
 #endif
     return kernels == &bm_kernels_portable;
 }
