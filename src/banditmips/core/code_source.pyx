@@ -308,18 +308,21 @@ cdef class CodeSource(Source):
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error
+        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs
         cdef Py_ssize_t t
         with nogil:
             for t in range(alive.n):
                 row = alive.rows[t]
                 error = self._errors[row]
+                if not isfinite(error):  # nothing is known of this atom
+                    alive.radius[t] = INFINITY
+                    continue
                 if signs:  # norm of the code times its scale, squared
                     size_of_code = cells * self._scales[row] * self._scales[row]
                 else:  # |x|^2 scale^2 = error^2 (D - 1) + |r|^2, and |r|^2 from the same equation for the signs
-                    size_of_code = error * error * width + (
-                        codes.n_cells * codes._scales[last, row] * codes._scales[last, row]
-                        - codes._errors[last, row] * codes._errors[last, row] * width
+                    scale_of_signs, error_of_signs = codes._scales[last, row], codes._errors[last, row]
+                    size_of_code = error * error * width + max(
+                        codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
                     )
                 alive.radius[t] = unit * (
                     quantile * sqrt(error * error * norm * norm + half_step * half_step * size_of_code)

@@ -399,12 +399,8 @@ class Query:
 
     def best(self, outcome: Outcome) -> NDArray[np.int64]:
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
-        scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        places = np.arange(scores.size)
-        if scores.size > self._k:
-            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
-            places = np.flatnonzero(scores >= bar)
-        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
+        places: NDArray[np.int64] = outcome.best(self._k, self._options.absolute)
+        return places
 
     def _rescore(self, outcome: Outcome) -> None:
         # What is returned is settled here: the others leave before scores of two kinds are compared.
