@@ -4,9 +4,6 @@
 #include <stdlib.h>
 
 #include "compiler.h"
-#if BM_X86
-#include <cpuid.h>
-#endif
 
 extern const struct bm_kernels bm_kernels_portable;
 #if BM_X86
