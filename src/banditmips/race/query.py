@@ -370,7 +370,7 @@ class Query:
 
     def trace(self, outcome: Outcome) -> Trace:
         """What happened, round by round, and why it was done so."""
-        return Trace(tuple(outcome.rounds), self.explain(), self._candidates.size)
+        return Trace(tuple(outcome.rounds), self.explain(), outcome.n_raced)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
