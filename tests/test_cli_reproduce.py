@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from banditmips.cli import app
 from banditmips.datasets import _sources
-from banditmips.experiments import beyond_clock, figure9, runner
+from banditmips.experiments import beyond_clock, figure1, figure9, runner
 from banditmips.experiments.rows import read_rows
 
 
@@ -29,7 +29,8 @@ def reports(monkeypatch):
     """Put a report in place of the real one that only notes what it was asked for."""
     written = []
 
-    def write_report(rows_path, out):
+    def write_report(rows_path, out, docs):
+        assert docs is None
         written.append((rows_path, out, len(read_rows(rows_path))))
         return out / "index.html"
 
@@ -53,7 +54,7 @@ def test_a_figure_is_run_reported_and_not_run_again(tmp_path, reports, tiny):
     assert first.stdout.strip() == str(out / "index.html")
     rows = read_rows(out / "rows.jsonl")
     assert {row.figure for row in rows} == {"figure9", "beyond_clock"}
-    assert len(rows) == 8 + 3
+    assert len(rows) == 12 + 3
     record = json.loads((out / "run.json").read_text())
     assert record["figures"] == ["figure9", "beyond_clock"]
     assert record["runs"][0]["jobs"] == 1
@@ -61,9 +62,33 @@ def test_a_figure_is_run_reported_and_not_run_again(tmp_path, reports, tiny):
 
     again = invoke("reproduce", "figure9", "--quick", "--out", out)
     assert again.exit_code == 0
-    assert f"8 of 8 rows are in {out / 'rows.jsonl'} already" in again.stderr
-    assert len(read_rows(out / "rows.jsonl")) == 11
-    assert reports == [(out / "rows.jsonl", out, 11)] * 2
+    assert f"12 of 12 rows are in {out / 'rows.jsonl'} already" in again.stderr
+    assert len(read_rows(out / "rows.jsonl")) == 15
+    assert reports == [(out / "rows.jsonl", out, 15)] * 2
+
+
+def test_data_that_arrive_later_are_run_and_told(tmp_path, reports, monkeypatch):
+    monkeypatch.setenv("BANDITMIPS_DATA", str(tmp_path / "data"))
+    monkeypatch.setitem(figure1.SIZES, "quick", figure1.Sizes({"MovieLens": (4, 8)}, n=5, n_trials=2, n_queries=1))
+    out = tmp_path / "out"
+    assert invoke("reproduce", "1", "--quick", "--out", out, "--jobs", 1).exit_code == 0
+    before = read_rows(out / "rows.jsonl")
+    assert {row.origin for row in before} == {"surrogate"}
+    ratings = tmp_path / "data" / "ml-1m" / "ratings.dat"
+    ratings.parent.mkdir(parents=True)
+    ratings.write_text("".join(f"{u}::{m}::{1 + u * m % 5}::0\n" for u in range(1, 11) for m in range(1, 9)))
+    again = invoke("reproduce", "1", "--quick", "--out", out, "--jobs", 1)
+    assert again.exit_code == 0, again.output
+    assert "MovieLens comes from ml-1m/ratings.dat, " in again.stderr
+    assert (
+        f"{len(before)} rows of a surrogate stay in the file, are left out of the report, and are run again"
+        in again.stderr
+    )
+    assert "are in" not in again.stderr.partition("run again")[2]
+    rows = read_rows(out / "rows.jsonl")
+    assert len(rows) == 2 * len(before)
+    assert all(row.origin.startswith("ml-1m/ratings.dat, ") for row in rows[len(before) :])
+    assert json.loads((out / "run.json").read_text())["origins"]["MovieLens"] == rows[-1].origin
 
 
 def test_failed_tasks_are_named_and_the_exit_code_tells(tmp_path, reports, tiny, monkeypatch):

@@ -24,7 +24,7 @@ from banditmips._options import (
     suggests_names,
 )
 from banditmips._result import SearchResult
-from banditmips._search import explain_query, run_queries
+from banditmips._search import directly, explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,
@@ -39,6 +39,7 @@ from banditmips._validate import (
 )
 
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.direct import plain_row
 from banditmips.race.preparing import Preparation, extra_bytes
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ _BEFORE_FIT = {
 class BanditMIPS:
     """Atoms that are searched many times: checked once, and with a warm start for every query.
 
-    `fit` reads the atoms once. It checks them for NaN and infinities, records their norms, range and column norms, and
-    caches a few hundred random coordinates of each in the layouts that a search reads fast (the paper's warm start). A
-    search may be called from several threads at once.
+    `fit` reads the atoms once. It checks them for NaN and infinities, records their means, norms, range and column norms,
+    and keeps a code of each: the signs, or a few bits, of its coordinates after a random rotation, from which a search reads
+    where its score lies. A search may be called from several threads at once.
 
     Parameters
     ----------
@@ -74,14 +75,15 @@ class BanditMIPS:
         Sort the atoms by norm into bins of this size and race them bin by bin (the paper's Bucket_AE, which takes 30):
         fewer atoms are looked at where norms differ. Inner products only.
     layout : {"auto", "codes", "coordinates", "full", "none"}
-        What to keep beside the atoms: ``coordinates`` a few hundred to a few thousand random coordinates of each atom,
-        and so does ``codes``; ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and
-        sparse queries faster; ``none`` nothing. ``auto`` is ``coordinates``, or ``full`` where `max_extra_memory`
-        allows it. Atoms in Fortran
-        order are used as they are and need no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and
-        ``auto`` what was given, unless `max_extra_memory` allows both. Atoms in a file are never copied.
+        What to keep beside the atoms: ``codes`` a few bits of every rotated coordinate; ``coordinates`` a few hundred to a
+        few thousand random coordinates of each atom as they are (the paper's warm start); ``full`` codes and a copy of all
+        atoms, one coordinate after another; ``none`` nothing. ``auto`` is ``codes``, but ``coordinates`` with
+        ``validate=False``, with bins and for packed atoms. Atoms in Fortran order are used as they are and need no copy.
+        Of a sparse matrix, ``full`` keeps the rows and the columns, and ``auto`` what was given, unless `max_extra_memory`
+        allows both. Atoms in a file are never copied.
     max_extra_memory : int, optional
-        Bytes that the index may take beside the atoms. By default a tenth of them where d >= 10,000.
+        Bytes that the index may take beside the atoms. By default a tenth of them where d >= 4,000, and a fifth where it is
+        less; of few atoms with entries of one byte, codes take more than that.
     validate : bool
         False skips the pass over the atoms: nothing is checked or recorded, results say ``checked=False``, and
         ``paired`` has no protection against needles.
@@ -245,7 +247,7 @@ class BanditMIPS:
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
         check_seed(store, self._options)
         atom_set = self._preparation().of(store)
-        check_range(atom_set, self._options)
+        check_range(atom_set.seen_range, self._options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
         return self
@@ -323,6 +325,10 @@ class BanditMIPS:
                 reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
+        if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
+            found = directly(fitted, queries, k, chosen)
+            if found is not None:
+                return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
         return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def _changed(self, options: CallOptions) -> Options:
@@ -348,7 +354,9 @@ class BanditMIPS:
         >>> import banditmips as bm
         >>> atoms = np.random.default_rng(0).normal(size=(10, 100))
         >>> print(bm.BanditMIPS().fit(atoms).explain(atoms[0]))
-        atoms: 10 x 100, float64; nothing is kept...
+        atoms: 10 x 100, float64; codes of ...
+        way: all products at once
+        because: ...
         """
         return explain_query(self._fitted, query, k, self._options)
 
@@ -372,7 +380,7 @@ class BanditMIPS:
             old = self._fitted
             names = _joined_ids(old.ids, ids, store.shape[0])
             joined = self._preparation().more(old, store)
-            check_range(joined, self._options)
+            check_range(joined.seen_range, self._options)
             self._atom_set = replace(joined, ids=names)
         return self
 

@@ -15,10 +15,11 @@ from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
 
-__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -51,8 +52,8 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default, is asymptotic; the others rest on a theorem whenever what you
-    told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem whenever
+    what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
     different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
     delta by m.
 
@@ -97,9 +98,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). The search then takes the way that is
-        fastest on this machine, which may be the full product. If False, it takes the way with the fewest multiplies,
-        and no atom costs d unless sampling comes to that.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did not
+        have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -111,8 +111,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries, and a line if kernels are compiled first, which happens once for each kind
-        of atoms and machine. (The logger ``banditmips`` says so too, at level INFO, whether asked for progress or not.)
+        Show a progress bar over the queries.
 
     Returns
     -------
@@ -126,7 +125,7 @@ def search(
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
     >>> query = 1 + rng.normal(size=20_000)
-    >>> result = bm.search(atoms, query, k=2, rescore=False)
+    >>> result = bm.search(atoms, query, k=2, minimise="multiplies")
     >>> indices, scores = result
     >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
     True
@@ -156,6 +155,10 @@ def search(
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
     if isinstance(atoms, np.ndarray):
+        if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
+            short = _bare_directly(atoms, queries, k, options)
+            if short is not None:
+                return replace(short, checked=checked).labelled(options.seed, atoms.shape)
         found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
         return replace(found, checked=checked).labelled(options.seed, atoms.shape)
     from banditmips.atoms.metering import metered
@@ -164,6 +167,14 @@ def search(
         store = as_store(atoms)
     found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
     return replace(found, checked=checked).labelled(options.seed, store.shape)
+
+
+def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
+    """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
+    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
+        return None
+    key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
+    return _answered(_bare, key, AtomSet(as_store(atoms)), queries)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
@@ -189,6 +200,42 @@ def _options(*values: Any) -> Options:
 def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Options:
     """Options by their values and types: True, 1 and 1.0 are equal, but not all of them are allowed everywhere."""
     return Options(*values)
+
+
+_MOST_DIRECT = 64
+"""Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
+_bare: dict[Any, DirectSearch] = {}
+
+
+def directly(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
+    """Answer a plain query to an index by the shortest way; None if there is none."""
+    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, row)
+
+
+def _answered(
+    remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
+) -> SearchResult | None:
+    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
+    place = (key[0], id(key[1]), *key[2:])
+    direct = remembered.get(place)
+    if direct is None or direct.options is not key[1]:
+        if len(remembered) >= _MOST_DIRECT:
+            remembered.clear()
+        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+    found = direct.answer(atom_set, row) if direct.serves else None
+    if found is None:
+        return None
+    return SearchResult.of_one_query(
+        found.indices,
+        found.scores,
+        None,
+        found.n_multiplies,
+        found.n_rounds,
+        found.n_survivors,
+        found.stop_reason,
+        found.delta_spent,
+        not atom_set.unchecked,
+    )
 
 
 def run_queries(
@@ -240,7 +287,7 @@ def _run_queries(
 
 def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
-    check_range(atom_set, options)
+    check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(

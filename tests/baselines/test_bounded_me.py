@@ -222,3 +222,26 @@ def test_the_seed_decides_the_order_of_the_coordinates():
 def test_bad_parameters_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         BoundedME(**arguments)
+
+
+def test_the_true_range_is_that_of_the_corners():
+    rng = np.random.default_rng(0)
+    atoms, query = rng.uniform(-1, 3, size=(50, 400)), rng.uniform(-2, 1, size=400)
+    corners = np.multiply.outer([query.min(), query.max()], [atoms.min(), atoms.max()])
+    length = corners.max() - corners.min()
+    assert length >= (products := atoms * query).max() - products.min()
+    auto = BoundedME(epsilon=0.5, value_range="auto").fit(atoms).search(query, k=3)
+    told = BoundedME(epsilon=0.5, value_range=float(length)).fit(atoms).search(query, k=3)
+    assert auto.n_multiplies == told.n_multiplies
+    np.testing.assert_array_equal(auto.indices, told.indices)
+    np.testing.assert_array_equal(auto.lower, told.lower)
+
+
+def test_atoms_that_are_all_zero_have_a_range_of_no_length():
+    result = BoundedME(value_range="auto").fit(np.zeros((5, 20))).search(np.ones(20))
+    assert result.scores.tolist() == [0.0]
+
+
+def test_another_word_than_auto_is_refused():
+    with pytest.raises(TypeError, match="value_range must be a real number, but came as 'wide'"):
+        BoundedME(value_range="wide")

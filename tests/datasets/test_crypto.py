@@ -56,6 +56,21 @@ def test_prices_are_aligned_and_carried_forward(archive):
     assert "2017-07-14 02:43 UTC" in dataset.description
 
 
+def test_unpacked_files_are_read_like_the_archive(archive, tmp_path, monkeypatch):
+    folder = tmp_path / "other" / "crypto_pairs"
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder)
+    monkeypatch.setenv("BANDITMIPS_DATA", str(folder.parent))
+    packed = load("crypto_pairs", path=archive, n=2, n_queries=1, d=7)
+    for path in (None, folder, folder.parent):
+        unpacked = load("crypto_pairs", path=path, n=2, n_queries=1, d=7)
+        assert by_pair(unpacked) == by_pair(packed)
+        assert unpacked.params["path"] == str(folder)
+    (folder / "btcusd.csv").write_text(f"{HEADER}\n1,2\n")
+    with pytest.raises(ValueError, match=r"crypto_pairs, btcusd.csv, line 2: expected numbers"):
+        load("crypto_pairs", path=folder, n=2, n_queries=1, d=7)
+
+
 def test_more_pairs_begin_later(archive):
     dataset = load("crypto_pairs", path=archive.parent, n=3, n_queries=1, d=3)
     assert by_pair(dataset)["newusd"] == [99, 99, 99]

@@ -53,6 +53,25 @@ def test_first_movies_only(files, n_movies, ratings, chunk, monkeypatch):
     assert contents(read_netflix(files, n_movies=n_movies)) == EXPECTED[:ratings]
 
 
+def test_one_file_for_each_movie(files, tmp_path, monkeypatch):
+    movies = [
+        part.split("\n", 1)
+        for part in (FIRST + SECOND).replace("\n2:", "|2:").replace("\n17770:", "|17770:").split("|")
+    ]
+    folder = tmp_path / "other" / "netflix" / "training_set"
+    folder.mkdir(parents=True)
+    for head, ratings in movies:
+        (folder / f"mv_{int(head[:-1]):07}.txt").write_text(f"{head}\n{ratings}")
+    together = load("netflix", path=files[0].parent, imputed=False, n=2, d=2)
+    monkeypatch.setenv("BANDITMIPS_DATA", str(tmp_path / "other"))
+    for path in (None, folder, folder.parent):
+        apart = load("netflix", path=path, imputed=False, n=2, d=2)
+        assert not apart.surrogate
+        np.testing.assert_array_equal(apart.atoms, together.atoms)
+    assert contents(read_netflix(sorted(folder.iterdir()))) == EXPECTED
+    assert contents(read_netflix(sorted(folder.iterdir()), n_movies=2)) == EXPECTED[:3]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -7,8 +7,10 @@ import scipy.sparse
 import banditmips as bm
 from banditmips.distributed import _exchange, _shard, _shard_query
 from banditmips.distributed._messages import Duel, Play
-from banditmips.race.setup import make_bound
+from banditmips.race.rules import make_rule
 
+SAMPLED = {"layout": "coordinates", "bound": "paired"}
+"""What shards do, for an index in one place."""
 CUTS = {1: [], 2: [130], 3: [3, 180], 5: [2, 9, 100, 230]}
 """One of three shards has 3 atoms, two of five have 2 and 7: fewer than some k."""
 
@@ -63,7 +65,7 @@ def test_the_number_of_shards_does_not_matter(make_shards, make, k, rescore):
 @pytest.mark.parametrize(("make", "k"), [(ratings, 1), (ratings, 5), (normal_custom, 1), (heavy_tails, 3)])
 def test_two_shards_take_about_the_multiplies_of_one_place(make_shards, make, k, rescore):
     atoms, queries = make(n=600, d=4_000, m=3)
-    one = bm.BanditMIPS(rescore=rescore).fit(atoms).search(queries, k)
+    one = bm.BanditMIPS(rescore=rescore, minimise="multiplies", **SAMPLED).fit(atoms).search(queries, k)
     two = make_shards(atoms, [300]).search(queries, k, rescore=rescore)
     assert two.n_multiplies.sum() <= 1.5 * one.n_multiplies.sum()
     assert_same_atoms(two.indices, one.indices)
@@ -72,7 +74,7 @@ def test_two_shards_take_about_the_multiplies_of_one_place(make_shards, make, k,
 def test_one_shard_takes_the_multiplies_of_the_race_in_one_place(make_shards):
     rng = np.random.default_rng(0)
     atoms, queries = rng.normal(size=(60, 1_500)), rng.normal(size=(2, 1_500))
-    traced = bm.BanditMIPS(rescore=False, trace=True).fit(atoms).search(queries, 3)  # takes the same way
+    traced = bm.BanditMIPS(rescore=False, minimise="multiplies", **SAMPLED).fit(atoms).search(queries, 3)
     found = make_shards(atoms, []).search(queries, 3, rescore=False)
     assert (found.n_multiplies == traced.n_multiplies).all()
     assert (found.n_rounds == traced.n_rounds).all()
@@ -209,9 +211,9 @@ def test_delta_is_split_over_the_candidates_of_all_shards(make_shards, monkeypat
 
     def spy(options, sampler, query, known_range, delta, n_candidates, k):
         split_over.append((delta, n_candidates, k))
-        return make_bound(options, sampler, query, known_range, delta, n_candidates, k)
+        return make_rule(options, sampler, query, known_range, delta, n_candidates, k)
 
-    monkeypatch.setattr(_shard_query, "make_bound", spy)
+    monkeypatch.setattr(_shard_query, "make_rule", spy)
     mask = np.arange(90) % 9 == 0
     make_shards(atoms, [10, 50]).search(queries[0], 2, mask=mask, delta=0.01)
     assert len(split_over) > 3  # several shards, and more than one exchange

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from banditmips.experiments import (
     beyond,
     beyond_clock,
     beyond_failures,
+    beyond_sampling,
+    beyond_sweeps,
+    beyond_warm_start,
     figure1,
     figure2,
     figure4,
@@ -37,6 +42,9 @@ TINY = {
     figure8: figure8.Sizes((1,), n_notes=8, n_trials=1),
     figure9: figure9.Sizes((100, 200), n=10, n_trials=2),
     beyond: beyond.Sizes(dict.fromkeys((*FOUR, "Sift-1M", "CryptoPairs"), (100, 200)), n=10, n_trials=1, n_queries=1),
+    beyond_sampling: beyond_sampling.Sizes(dict.fromkeys((*FOUR[:3], "uneven columns"), 300), n=20, n_trials=1),
+    beyond_sweeps: beyond_sweeps.Sizes(dict.fromkeys(FOUR, 200), n_steps=2, n=30, n_trials=1, n_queries=1),
+    beyond_warm_start: beyond_warm_start.Sizes({"NORMAL_CUSTOM": 100}, n=20, n_trials=1, queries=(1, 3)),
     beyond_clock: beyond_clock.Sizes(dict.fromkeys(FOUR, (100,)), n=20, n_trials=1, n_queries=2),
     beyond_failures: beyond_failures.Sizes(n=5, d=50, n_batches=1, n_draws=2, n_searches=2, datasets=FOUR),
 }
@@ -54,3 +62,6 @@ def tiny(monkeypatch):
     for module, sizes in TINY.items():
         for effort in ("full", "quick"):
             monkeypatch.setitem(module.SIZES, effort, sizes)
+    kinds = replace(TINY[beyond_failures], datasets=("spikes", "word counts"))
+    for effort in ("full", "quick"):
+        monkeypatch.setitem(beyond_failures.KINDS_SIZES, effort, kinds)

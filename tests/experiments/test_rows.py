@@ -11,7 +11,7 @@ from banditmips.experiments.rows import Row, append_row, read_rows, row_key
 ROW = Row(
     figure="figure3",
     dataset="Netflix",
-    surrogate=True,
+    origin="surrogate",
     algorithm="LSH-MIPS",
     settings="paper",
     n=100,
@@ -81,13 +81,14 @@ def test_of_two_rows_with_the_same_key_the_first_counts(tmp_path):
 def test_the_key_is_all_but_what_was_measured():
     same = [
         replace(ROW, seed=9),
-        replace(ROW, multiplies=1.0, accuracy=0.0, seconds=2.0, naive=1.0, extra={}, surrogate=False),
+        replace(ROW, multiplies=1.0, accuracy=0.0, seconds=2.0, naive=1.0, extra={}),
         replace(ROW, parameters={"n_functions": 2, "n_tables": 3}),
     ]
     assert {row_key(row) for row in same} == {row_key(ROW)}
     changes = {
         "figure": "figure5",
         "dataset": "MovieLens",
+        "origin": "netflix/ (4 files), 0123456789ab",
         "algorithm": "PCA-MIPS",
         "settings": "ours",
         "n": 1,

@@ -79,9 +79,12 @@ def test_a_run_writes_all_rows_tells_of_failures_and_does_only_what_is_missing(t
 
     # Two rows are lost, and half of a third.
     path.write_bytes(b"".join(before.splitlines(keepends=True)[:-2])[:-30])
-    assert run(TASKS, path) == []
+    resumed = []
+    assert run(TASKS, path, on_progress=resumed.append) == []
     assert keys_in(path) == keys_of(TASKS)
     assert len(path.read_bytes().splitlines()) == len(keys_of(TASKS))
+    n_rows = len(keys_of(TASKS))
+    assert [progress.n_rows for progress in resumed] == [n_rows - 2, n_rows - 1, n_rows]
 
 
 def children_of(pid):
@@ -136,6 +139,8 @@ def test_the_record_tells_what_was_run_and_with_what(tmp_path):
     assert begun["quick"] is True
     assert begun["runs"][0]["finished"] is None
     assert begun["settings"]["sigma"]["Netflix"] == 25
+    assert begun["origins"]["Netflix"] == "surrogate"
+    assert "MovieLens-100K" not in begun["origins"]
     assert begun["settings"]["sizes"]["figure9"]["n_trials"] == figure9.SIZES["quick"].n_trials
     assert {"banditmips", "python", "numpy", "numba"} <= begun["versions"].keys()
     assert begun["machine"]["cores"] == os.cpu_count()
@@ -146,6 +151,7 @@ def test_the_record_tells_what_was_run_and_with_what(tmp_path):
     ended = json.loads((tmp_path / "run.json").read_text())
     assert ended["figures"] == ["figure1", "figure9"]
     assert [each["seconds"] for each in ended["runs"]] == [12.3, 1.0]
+    assert all(each["cpu_seconds"] > 0 for each in ended["runs"])
     assert ended["runs"][0]["failures"] == [failure._asdict()]
 
 

@@ -8,13 +8,13 @@ and ``delta_r = delta / 2^r``, brings every survivor up to ``m(u_r)`` coordinate
     m(u) = min((u + 1) / (1 + u/d), (u + u/d) / (1 + u/d))
 
 u is what Hoeffding's inequality asks for with replacement, and m(u), which never passes d, what suffices
-without. The work depends on n, d, k, epsilon, delta and value_range, and on no entry of the atoms.
+without. The work depends on n, d, k, epsilon, delta and value_range, and on no other number of the atoms.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,10 @@ class BoundedME(Baseline):
         Allowed shortfall per coordinate, that is, of the inner product divided by d. 0 reads all coordinates.
     delta : float, default 0.1
         Failure probability.
-    value_range : float, default 1.0
+    value_range : float or "auto", default 1.0
         Length of the interval that holds the products ``query[j] * atoms[i, j]``. The paper's own runs take 1
-        on all datasets; where the truth is larger, the guarantee does not hold.
+        on all datasets; where the truth is larger, the guarantee does not hold. "auto" takes the interval that
+        the smallest and largest entries of the atoms, seen by `fit`, and of each query allow.
     seed : int, default 0
         Seed of the order in which coordinates are read. It is drawn once, by `fit`, for all queries.
 
@@ -66,21 +67,37 @@ class BoundedME(Baseline):
     title: ClassVar[str] = "BoundedME"
     effort: ClassVar[str] = "epsilon"
 
-    def __init__(self, *, epsilon: float = 0.1, delta: float = 0.1, value_range: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: float = 0.1,
+        delta: float = 0.1,
+        value_range: float | Literal["auto"] = 1.0,
+        seed: int = 0,
+    ) -> None:
         super().__init__(seed=seed)
         self.epsilon = check_real("epsilon", epsilon, at_least=0)
         self.delta = check_real("delta", delta, above=0, below=1)
-        self.value_range = check_real("value_range", value_range, above=0)
+        self.value_range = value_range if value_range == "auto" else check_real("value_range", value_range, above=0)
 
     def _build(self, atoms: NDArray[Any]) -> None:
         self._order = np.random.default_rng(self.seed).permutation(atoms.shape[1])
+        self._limits = (float(atoms.min()), float(atoms.max())) if self.value_range == "auto" else (0.0, 0.0)
+
+    def _length(self, query: NDArray[np.float64]) -> float:
+        """Length of the interval that products are taken to lie in, for this query."""
+        if self.value_range != "auto":
+            return self.value_range
+        corners = np.multiply.outer([query.min(), query.max()], self._limits)
+        return float(corners.max() - corners.min())
 
     def _query(self, query: NDArray[np.float64], k: int) -> Candidates:
         n, d = self._atoms.shape
         if k == n:
             # Nothing can be dropped; only the order is open, and that takes the exact scores.
             return Candidates(np.arange(n), 0)
-        schedule = elimination_schedule(n, d, k, epsilon=self.epsilon, delta=self.delta, value_range=self.value_range)
+        length = self._length(query)
+        schedule = elimination_schedule(n, d, k, epsilon=self.epsilon, delta=self.delta, value_range=length)
         survivors = np.arange(n)
         sums = np.zeros(n)
         n_read = n_multiplies = 0
@@ -97,17 +114,17 @@ class BoundedME(Baseline):
             n_multiplies,
             scores=sums * (d / n_read),
             n_rounds=len(schedule),
-            radii=np.full(k, self._radius(n_read)),
+            radii=np.full(k, self._radius(n_read, length)),
             delta_spent=self.delta,
         )
 
-    def _radius(self, n_read: int) -> float:
+    def _radius(self, n_read: int, length: float) -> float:
         """Half the interval of a score after `n_read` coordinates, valid for all atoms at once."""
         n, d = self._atoms.shape
         if n_read == d:
             return 0.0
         unread = 1.0 - (n_read - 1) / d  # Serfling's correction for drawing without replacement
-        per_coordinate = self.value_range * math.sqrt(unread * math.log(2 * n / self.delta) / (2 * n_read))
+        per_coordinate = length * math.sqrt(unread * math.log(2 * n / self.delta) / (2 * n_read))
         return float(d * per_coordinate)
 
 

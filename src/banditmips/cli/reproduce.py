@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from banditmips.cli._errors import FAILURE
 
 if TYPE_CHECKING:
     from banditmips.experiments.runner import Failure, Progress
+    from banditmips.experiments.trials import Task
 
 __all__ = ["reproduce"]
 
@@ -28,8 +29,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="FIGURE",
-            help="all (by default), 1 to 9, beyond, or one of its parts: beyond_bounds, beyond_clock, beyond_failures,"
-            " beyond_theorem1.",
+            help="all (by default), 1 to 9, beyond, or one of its parts: beyond_bounds, beyond_clock, beyond_delta,"
+            " beyond_epsilon, beyond_failures, beyond_kinds, beyond_sampling, beyond_theorem1, beyond_warm_start.",
             show_default=False,
         ),
     ] = None,
@@ -45,6 +46,14 @@ def reproduce(
     jobs: Annotated[
         int | None,
         typer.Option(min=1, help="Processes at a time; by default one for each core.", show_default=False),
+    ] = None,
+    update_docs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Paste the verdicts into this page, between its two marks (docs/reproduction.md has them).",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Run the paper's figures again, and write a report of them beside the authors' published figures.
@@ -67,27 +76,46 @@ def reproduce(
     tasks = plan(chosen, "quick" if quick else "full")
     n_rows = sum(len(task.keys()) for task in tasks)
     n_missing = sum(map(len, missing_keys(tasks, rows_path)))
+    _tell_of_changed_data(tasks, rows_path)
     if n_missing < n_rows:
         say(f"{n_rows - n_missing:,} of {n_rows:,} rows are in {rows_path} already")
     start = time.monotonic()
     try:
-        with _showing(n_missing) as show:
+        with _showing(n_rows) as show:
             failures = run(tasks, rows_path, jobs=n_jobs, on_progress=show)
     except BaseException:
         record.finish(time.monotonic() - start, [], interrupted=True)
         say(f"stopped; what is done is in {rows_path}, and the same command goes on from there")
         raise
     record.finish(time.monotonic() - start, failures)
-    _write_report(rows_path, folder)
+    _write_report(rows_path, folder, update_docs)
     if failures:
         _tell(failures)
         raise typer.Exit(FAILURE)
 
 
-def _write_report(rows_path: Path, folder: Path) -> None:
+def _tell_of_changed_data(tasks: Sequence[Task], rows_path: Path) -> None:
+    """Say which datasets come from elsewhere than the rows that are there, and that they are run again."""
+    from banditmips.experiments.origins import where_from
+    from banditmips.experiments.rows import read_rows
+
+    origins = {(figure, task.dataset): task.origin for task in tasks for figure in task.figure.split(", ")}
+    changed: Counter[tuple[str, str, str]] = Counter()
+    for row in read_rows(rows_path):
+        now = origins.get((row.figure, row.dataset), row.origin)
+        if now != row.origin:
+            changed[row.dataset, row.origin, now] += 1
+    for (dataset, before, now), count in changed.items():
+        say(
+            f"{dataset} comes from {where_from(now)} now; {count:,} rows of {where_from(before)} stay in the file,"
+            " are left out of the report, and are run again"
+        )
+
+
+def _write_report(rows_path: Path, folder: Path, docs: Path | None) -> None:
     from banditmips.experiments.report import write_report
 
-    print(write_report(rows_path, folder))
+    print(write_report(rows_path, folder, docs))
 
 
 def _tell(failures: list[Failure]) -> None:

@@ -94,6 +94,10 @@ cdef class CertainBounds:
     def __init__(self, means, spreads, int64_t d, rounding):
         self.means, self.spreads, self.d, self.rounding = means, spreads, d, rounding
 
+    def tables(self):
+        """The atoms' means, the roots of their scatters, and the rounding that is reckoned with."""
+        return self.means, self.spreads, self.rounding
+
     def bound(self, Survivors alive, QueryMoments query, ScoreMap scores):
         """Fill in where the survivors' scores lie for certain. False where numbers are too large or small for squares."""
         cdef bm_moments moments = query.moments

@@ -47,8 +47,6 @@ cdef class RotatedQuery:
             product = bm_kernels().dot_exact_f64(&query[0], &codes._centre64[0], d)
         if codes.centre_square > 0.0 and isfinite(codes.centre_square) and isfinite(product):
             part = product / codes.centre_square
-        else:
-            product = 0.0 if codes.centre_square == 0.0 else product
         self.along, self.on_centre = part, product
         rest = np.empty(d)
         cdef double[::1] left = rest
@@ -282,34 +280,40 @@ cdef class CodeSource(Source):
                 )
             self.scores.apply(alive)
         # Half a step for each cell, as a part of the norm of the code times its scale.
-        self.deviation_of_rounding = 0.5 * step * self.rotated.unit
+        self.deviation_of_rounding = 0.5 * step
         return 0
 
     def fill_radius(self, double quantile):
         """Fill in the radii, at so many deviations."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
-        cdef double norm = self.rotated.norm * self.rotated.unit, width = codes.rotation.width - 1.0
+        cdef double norm = self.rotated.norm, unit = self.rotated.unit, width = codes.rotation.width - 1.0
         cdef double slack = 4.0 * codes.rotation.rounding * norm
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error, deviation
+        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs, deviation
         cdef Py_ssize_t t
         with nogil:
             for t in range(alive.n):
                 row = alive.rows[t]
                 error = self._errors[row]
+                if not isfinite(error):  # nothing is known of this atom
+                    alive.radius[t] = INFINITY
+                    continue
                 if signs:  # norm of the code times its scale, squared
                     size_of_code = cells * self._scales[row] * self._scales[row]
                 else:  # |x|^2 scale^2 = error^2 (D - 1) + |r|^2, and |r|^2 from the same equation for the signs
-                    size_of_code = error * error * width + (
-                        codes.n_cells * codes._scales[last, row] * codes._scales[last, row]
-                        - codes._errors[last, row] * codes._errors[last, row] * width
+                    scale_of_signs, error_of_signs = codes._scales[last, row], codes._errors[last, row]
+                    size_of_code = error * error * width + max(
+                        codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
                     )
                 deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
-                # At delta = 0 the quantile is infinite; what does not deviate is known all the same.
-                alive.radius[t] = (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
+                # At delta = 0 the quantile is infinite; what does not deviate is known all the same. The unit comes last:
+                # squares of it might be too large or too small.
+                alive.radius[t] = unit * (
+                    (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
+                )
             self.scores.widen(alive)
 
     cpdef int keep(self) except -1:

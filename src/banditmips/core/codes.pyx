@@ -11,6 +11,7 @@ code too: the same formula serves every prefix. So each atom keeps, for every pr
 numbers: its *scale* ``|r|^2 / <x, r>`` and its *error*, the deviation for ``|p| = 1``.
 """
 
+from libc.float cimport FLT_MAX, FLT_MIN
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -103,7 +104,8 @@ cdef class Codes:
             self._centre64 = centre
         self._scales, self._errors = scales, errors
         self._first, self._rest, self._finer = first, rest, finer
-        self.centre_square = float(np.dot(centre.astype(np.float64), centre))
+        with np.errstate(over="ignore"):
+            self.centre_square = float(np.dot(centre.astype(np.float64), centre))
 
     def arrays(self):
         """The arrays that a saved index keeps, by name."""
@@ -114,7 +116,7 @@ cdef class Codes:
     def from_arrays(cls, Rotation rotation, int64_t n_cells, int n_bits, arrays):
         """Make codes of arrays that were saved; their shapes must be those of `arrays()`."""
         centre, n = arrays["centre"], arrays["along"].size
-        self = cls(rotation, np.zeros(rotation.d), 0, n_cells, n_bits)
+        cdef Codes self = cls(rotation, np.zeros(rotation.d), 0, n_cells, n_bits)
         empty = self.arrays()
         for name, given in arrays.items():
             shape = tuple(n if length == 0 and axis != 1 or name in ("scales", "errors") and axis == 1 else length
@@ -139,7 +141,7 @@ cdef class Codes:
 
     def joined(self, Codes other):
         """The codes of these atoms followed by those of `other`, which must be of the same kind."""
-        both = Codes(self.rotation, self.centre, 0, self.n_cells, self.n_bits)
+        cdef Codes both = Codes(self.rotation, self.centre, 0, self.n_cells, self.n_bits)
         both.n = self.n + other.n
         mine, theirs = self.arrays(), other.arrays()
         axes = {"scales": 1, "errors": 1}
@@ -210,6 +212,10 @@ cdef class Codes:
             self._put(t, row, 0.0, INFINITY)
 
     cdef void _put(self, int64_t rung, int64_t row, double scale, double error) noexcept nogil:
+        if scale > FLT_MAX or 0.0 < scale < FLT_MIN or error > FLT_MAX:  # more than single precision can say
+            scale, error = 0.0, INFINITY
+        elif 0.0 < error < FLT_MIN:
+            error = FLT_MIN
         # The arrays are constant to everybody else: those of a saved index are a file's.
         (<float*> &self._scales[rung, row])[0] = <float> scale
         (<float*> &self._errors[rung, row])[0] = <float> error

@@ -25,6 +25,8 @@ class Source:
         Where a person finds it and its licence.
     pattern
         The files that are read, relative to the data folder; ``*`` stands for anything.
+    unpacked
+        The same in another form, looked for where the first one is not there.
     url
         Archive to download, or None where the licence needs a login.
     members
@@ -35,6 +37,7 @@ class Source:
 
     page: str
     pattern: str
+    unpacked: str | None = None
     url: str | None = None
     members: tuple[str, ...] = ()
     sha256: str | None = None
@@ -60,6 +63,7 @@ SOURCES = {
     "netflix": Source(
         page="https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data",
         pattern="netflix/combined_data_*.txt",
+        unpacked="netflix/training_set/mv_*.txt",
     ),
     "sift_1m": Source(
         page="http://corpus-texmex.irisa.fr/",
@@ -70,6 +74,7 @@ SOURCES = {
     "crypto_pairs": Source(
         page="https://www.kaggle.com/datasets/tencars/392-crypto-currency-pairs-at-minute-resolution",
         pattern="crypto_pairs.zip",
+        unpacked="crypto_pairs/*.csv",
     ),
 }
 
@@ -99,15 +104,19 @@ def locate(name: str, path: str | os.PathLike[str] | None) -> list[Path]:
     if path is not None and Path(path).is_file():
         return [Path(path)]
     folder = data_directory() if path is None else Path(path)
-    pattern = SOURCES[name].pattern
-    # A path may name the data folder or the dataset's own folder in it.
-    found = sorted(folder.glob(pattern)) or sorted(folder.glob(Path(pattern).name))
-    if not found:
-        raise FileNotFoundError(
-            f"dataset {name!r}: no {pattern} in {folder}. {advice(name, folder)} Another place is given by"
-            f" the argument path, or by the environment variable {ENVIRONMENT_VARIABLE}."
-        )
-    return found
+    source = SOURCES[name]
+    pattern = source.pattern
+    # A path may name the data folder, or a folder within it, down to that of the files.
+    for form in (source.pattern, source.unpacked):
+        parts = Path(form).parts if form else ()
+        for first in range(len(parts)):
+            found = sorted(folder.glob(str(Path(*parts[first:]))))
+            if found:
+                return found
+    raise FileNotFoundError(
+        f"dataset {name!r}: no {pattern} in {folder}. {advice(name, folder)} Another place is given by"
+        f" the argument path, or by the environment variable {ENVIRONMENT_VARIABLE}."
+    )
 
 
 def real_or_surrogate(

@@ -6,11 +6,12 @@ import io
 import os
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -46,8 +47,9 @@ def crypto_pairs(
     ----------
     path
         The zip file of minute CSVs (one for each pair, with the columns time in milliseconds, open, close,
-        high, low, volume), or the folder with ``crypto_pairs.zip``; by default the folder that the
-        environment variable BANDITMIPS_DATA names (or ``~/.cache/banditmips``).
+        high, low, volume), a folder with the CSVs themselves, or the folder with ``crypto_pairs.zip`` or
+        ``crypto_pairs/``; by default the folder that the environment variable BANDITMIPS_DATA names (or
+        ``~/.cache/banditmips``).
     n, n_queries
         Numbers of pairs drawn as atoms, and of others drawn as queries.
     d
@@ -71,14 +73,16 @@ def crypto_pairs(
     params = {"n": n, "d": d, "n_queries": n_queries, "seed": seed, "dtype": kept_dtype.name}
 
     def real(files: list[Path]) -> Dataset:
-        rows, pairs, start = _draw(files[0], n, d, n_queries, seed, kept_dtype)
+        archive: _Pairs = _Archive(files[0]) if files[0].suffix == ".zip" else _Folder(files)
+        with archive:
+            rows, pairs, start = _draw(archive, n, d, n_queries, seed, kept_dtype)
         when = datetime.fromtimestamp(start * _MINUTE / 1000, UTC).strftime("%Y-%m-%d %H:%M")
         return Dataset(
             name="crypto_pairs",
             atoms=rows[:n],
             queries=rows[n:],
             description=f"Closing prices of crypto-currency pairs at the {d} minutes from {when} UTC on.",
-            params={"path": str(files[0]), **params, "pairs": pairs[:n], "query_pairs": pairs[n:]},
+            params={"path": str(archive.path), **params, "pairs": pairs[:n], "query_pairs": pairs[n:]},
         )
 
     def stand_in() -> Dataset:
@@ -96,52 +100,54 @@ def crypto_pairs(
 
 
 def _draw(
-    path: Path, n: int, d: int, n_queries: int, seed: int, dtype: np.dtype[Any]
+    archive: _Pairs, n: int, d: int, n_queries: int, seed: int, dtype: np.dtype[Any]
 ) -> tuple[NDArray[Any], tuple[str, ...], int]:
     """Return the prices (atoms first), the names of the pairs, and the first minute."""
-    with _Archive(path) as archive:
-        first_minutes = np.array([archive.first_minute(member) for member in archive.members])
-        wanted = n + n_queries
-        if wanted > len(first_minutes):
-            raise ValueError(
-                f"n + n_queries must be at most {len(first_minutes)}, the number of pairs in {path};"
-                f" got {n} + {n_queries}"
-            )
-        start = int(np.sort(first_minutes)[wanted - 1])
-        traded = [m for m, first in zip(archive.members, first_minutes, strict=True) if first <= start]
-        drawn = np.concatenate(draw_rows(len(traded), n, n_queries, seed, "pairs"))
-        chosen = [traded[i] for i in drawn]
-        minutes = start + np.arange(d)
-        rows = np.empty((wanted, d), dtype=dtype)
-        last_minute = start
-        for row, member in zip(rows, chosen, strict=True):
-            times, prices = archive.read(member)
-            last_minute = max(last_minute, int(times[-1]))
-            row[:] = prices[np.searchsorted(times, minutes, side="right") - 1]
+    first_minutes = np.array([archive.first_minute(member) for member in archive.members])
+    wanted = n + n_queries
+    if wanted > len(first_minutes):
+        raise ValueError(
+            f"n + n_queries must be at most {len(first_minutes)}, the number of pairs in {archive.path};"
+            f" got {n} + {n_queries}"
+        )
+    start = int(np.sort(first_minutes)[wanted - 1])
+    traded = [m for m, first in zip(archive.members, first_minutes, strict=True) if first <= start]
+    drawn = np.concatenate(draw_rows(len(traded), n, n_queries, seed, "pairs"))
+    chosen = [traded[i] for i in drawn]
+    minutes = start + np.arange(d)
+    rows = np.empty((wanted, d), dtype=dtype)
+    last_minute = start
+    for row, member in zip(rows, chosen, strict=True):
+        times, prices = archive.read(member)
+        last_minute = max(last_minute, int(times[-1]))
+        row[:] = prices[np.searchsorted(times, minutes, side="right") - 1]
     if minutes[-1] > last_minute:
         raise ValueError(
             f"d must be at most {last_minute - start + 1}, the minutes from when {wanted} pairs are there to"
-            f" the last trade of those drawn from {path}; got {d}"
+            f" the last trade of those drawn from {archive.path}; got {d}"
         )
     return rows, tuple(PurePosixPath(member).stem for member in chosen), start
 
 
-class _Archive:
-    """A zip file of CSVs; whatever is wrong with it raises a ValueError with the place."""
+class _Pairs(ABC):
+    """CSVs, one for each pair; whatever is wrong with one raises a ValueError with the place."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{path} is not a zip file, or is truncated: {error}") from error
-        self.members = sorted(name for name in self._zip.namelist() if name.endswith(".csv"))
+    path: Path
+    members: list[str]
 
-    def __enter__(self) -> _Archive:
+    @abstractmethod
+    def _lines(self, member: str) -> AbstractContextManager[IO[bytes]]:
+        """Open the CSV of a pair."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._zip.close()
+        self.close()
 
     def first_minute(self, member: str) -> int:
         """Return the first minute in which a pair was traded."""
@@ -162,14 +168,6 @@ class _Archive:
         if table.shape[1] != _COLUMNS.count(",") + 1 or not np.isfinite(table).all() or (np.diff(times) <= 0).any():
             self._find_fault(member)
         return (times // _MINUTE).astype(np.int64), table[:, _CLOSE]
-
-    @contextmanager
-    def _lines(self, member: str) -> Iterator[IO[bytes]]:
-        try:
-            with self._zip.open(member) as lines:
-                yield lines
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise ValueError(f"{self.path}, {member}: damaged ({error})") from error
 
     def _find_fault(self, member: str) -> None:
         """Raise for the first wrong line of a file that could not be read at once."""
@@ -199,3 +197,40 @@ class _Archive:
                 f"{self.path}, {member}, line {number}: expected numbers for {_COLUMNS}, got {line[:60]!r}"
             )
         return numbers
+
+
+class _Archive(_Pairs):
+    """A zip file of CSVs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{path} is not a zip file, or is truncated: {error}") from error
+        self.members = sorted(name for name in self._zip.namelist() if name.endswith(".csv"))
+
+    def close(self) -> None:
+        self._zip.close()
+
+    @contextmanager
+    def _lines(self, member: str) -> Iterator[IO[bytes]]:
+        try:
+            with self._zip.open(member) as lines:
+                yield lines
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise ValueError(f"{self.path}, {member}: damaged ({error})") from error
+
+
+class _Folder(_Pairs):
+    """CSVs that lie in a folder, unpacked."""
+
+    def __init__(self, files: list[Path]) -> None:
+        self.path = files[0].parent
+        self.members = sorted(file.name for file in files)
+
+    def close(self) -> None:
+        pass
+
+    def _lines(self, member: str) -> AbstractContextManager[IO[bytes]]:
+        return (self.path / member).open("rb")

@@ -1,4 +1,4 @@
-"""The Netflix Prize ratings (``combined_data_*.txt``): atoms and queries are movies, coordinates users."""
+"""The Netflix Prize ratings (``combined_data_*.txt``, ``mv_*.txt``): atoms are movies, coordinates users."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def netflix(
     Parameters
     ----------
     path
-        One of the files ``combined_data_*.txt``, or the folder with them; by default ``netflix/`` in the
+        One of the files ``combined_data_*.txt``, or the folder with them or with ``mv_*.txt`` (one for each
+        movie, as in the original ``training_set``); by default ``netflix/`` or ``netflix/training_set/`` in the
         folder that the environment variable BANDITMIPS_DATA names (or in ``~/.cache/banditmips``).
     imputed, n, d, n_queries, seed, dtype
         As for `movielens.movielens_100k`.
@@ -56,7 +57,7 @@ def netflix(
         Movies to read, the first ones of the files: 6,000 as in the paper, or None for all 17,770. The
         imputation works on these alone, and is kept for the next call in the same process.
     n_factors
-        Factors of the imputation. The paper speaks of 100, which takes far longer to fit.
+        Factors of the imputation. The paper has 100 for these ratings, which take far longer to fit.
     surrogate
         True gives synthetic ratings of the same shape instead; "if_missing" does so if no file is there.
 
@@ -81,7 +82,7 @@ def netflix(
 
 
 def read_netflix(paths: Iterable[str | os.PathLike[str]], *, n_movies: int | None = None) -> Triplets:
-    r"""Return the ratings of ``combined_data_*.txt``, or those of the first movies in them.
+    r"""Return the ratings of ``combined_data_*.txt`` or ``mv_*.txt``, or those of the first movies in them.
 
     A line such as ``123:`` begins the ratings of a movie; each is a line of customer, rating and date.
 

@@ -14,6 +14,8 @@ from banditmips.distributed._messages import Batch, Work
 from banditmips.distributed._plan import AtHand, plan_rounds
 from banditmips.distributed._tasks import as_is, guest_values, join_guests, reply_of, serve, work_of
 
+from banditmips.race.rules import least_sample
+
 if TYPE_CHECKING:
     from distributed import Future
 
@@ -64,10 +66,10 @@ class BatchSearch:
         if masks is not None:
             counts = [np.add.reduceat(~mask, first_rows[:-1], dtype=np.int64) for mask in masks]
         n_candidates = np.array([each.sum() for each in counts], dtype=np.int64)
-        self.races = [
-            QueryRace(k, options, first_rows[:-1], each.tolist(), plan_rounds(query, options, at_hand))
-            for each, query in zip(counts, queries, strict=True)
-        ]
+        self.races = []
+        for each, query in zip(counts, queries, strict=True):
+            rounds = plan_rounds(query, options, at_hand, least_sample(options, k, int(each.sum())))
+            self.races.append(QueryRace(k, options, first_rows[:-1], each.tolist(), rounds))
         # As a task of its own, so that it is sent once, and can be had again if the worker that has it dies.
         self._batch = submit(as_is, Batch(queries, n_candidates, known_range, at_hand))
         self.works: list[Work] = []

@@ -1,12 +1,12 @@
 """What is decided between two exchanges, for one query: who leads, who plays on and how far, and when it is over.
 
-The race is that of `race.elimination`, with atoms that live in several places. First what `fit` knows bounds all
+The race is that of `core.loop`, with atoms that live in several places. First what `fit` knows bounds all
 scores, and every place (a shard) hears what the k best of all are worth at least. Each shard then plays rounds on its
 own atoms and reports its best. From these the k leaders of all are chosen, and every shard that still has other
 survivors gets the leaders' values at the coordinates of the next rounds: there its atoms are compared with the leaders
 pair by pair, as they would be in one place. Once few survivors are left, they all go to one shard and play there (a
 duel).
-`race.bounds` says why that needs no more delta than one place does.
+`core.rule` says why that needs no more delta than one place does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
 from banditmips.distributed._messages import Duel, Exact, Order, Play, Report, Screen
 from banditmips.distributed._plan import Rounds
-from banditmips.race.bounds import round_share
+from banditmips.core.rule import share_of_round
 
 __all__ = ["HOST", "QueryRace"]
 
@@ -244,6 +244,6 @@ class QueryRace:
             n_rounds=self._n_rounds,
             n_survivors=self._n_survivors,
             stop_reason=self._reason,
-            delta_spent=0.0 if certain else self._options.delta * sum(map(round_share, range(1, self._n_rounds + 1))),
+            delta_spent=0.0 if certain else self._options.delta * sum(map(share_of_round, range(1, self._n_rounds + 1))),
             checked=checked,
         )

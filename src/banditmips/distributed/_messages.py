@@ -90,7 +90,7 @@ class Guests:
     values : shape (g, N)
         Their entries at the first N coordinates of the query's order, in the atoms' own precision.
     row_scale, centers, needed_scatter, offsets, unrelated : float64, shape (g,)
-        As in `race.elimination.Contest` and `KnownPart`.
+        As in `core.sample_source.PerAtom`.
     """
 
     rows: NDArray[np.int64]

@@ -12,15 +12,14 @@ from numpy.typing import ArrayLike
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
-from banditmips._query import check_range
 from banditmips._result import SearchResult
 from banditmips._search import empty_batch
 from banditmips._validate import (
     Options,
+    as_finite,
     as_mask,
     as_queries,
     changed_options,
-    check_finite,
     check_flag,
     check_k,
     check_layout,
@@ -29,6 +28,7 @@ from banditmips._validate import (
 )
 from banditmips.distributed._plan import AtHand
 from banditmips.distributed._result import DistributedResult, by_worker
+from banditmips.race.atom_set import check_range
 
 if TYPE_CHECKING:
     from banditmips.distributed._messages import Work
@@ -238,7 +238,7 @@ class DistributedMIPS:
         masks = as_mask(mask, n, len(rows), single)
         with np.errstate(over="ignore"):
             for number, row in enumerate(rows):
-                check_finite(np.asarray(row, dtype=np.float64), "" if single else f"row {number}, ")
+                as_finite(row, "" if single else f"row {number}, ")
         from banditmips.distributed._batch import BatchSearch
 
         checked = bool(self._settings["validate"])
@@ -283,6 +283,7 @@ def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
         ("trace", not options.trace, "no shard sees all rounds"),
         ("n_jobs", options.n_jobs == 1, "the cluster decides how many threads there are"),
         ("sampling", options.sampling != "optimal", "no shard knows the column norms of the others"),
+        ("bound", options.bound != "codes", "shards keep coordinates, not codes"),
         ("sigma", options.sigma != "estimate", "every shard would estimate another one"),
     ):
         if not served:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from banditmips._options import Sampling
 from banditmips._validate import Options
-from banditmips.race.planner import Schedule
-from banditmips.race.setup import resolve_sampling
+from banditmips.race.rules import compares_pairs, resolve_sampling
+from banditmips.race.schedule import Schedule
 
 __all__ = ["AtHand", "Rounds", "plan_rounds"]
 
@@ -76,15 +76,15 @@ class Rounds:
     level: float = 0.0
 
 
-def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Rounds:
-    """Plan the rounds of a query."""
+def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand, first: int) -> Rounds:
+    """Plan the rounds of a query, of which the first one reaches `first` coordinates."""
     is_product = options.objective in ("inner_product", "cosine")
     with np.errstate(over="ignore"):
         on_support = np.asarray(query[query != 0] if is_product else query, dtype=np.float64)
     if on_support.size == 0:
         return Rounds("uniform", False, 0, ())
     limit = at_hand.n_shared
-    if at_hand.too_sparse and options.rescore:
+    if at_hand.too_sparse and options.minimise == "time":
         limit = 0  # every score exactly
     screened = at_hand.known and options.objective == "inner_product"
     resolved = "uniform" if limit is not None else resolve_sampling(options, on_support, at_hand.cached)
@@ -93,9 +93,9 @@ def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Round
     cached = at_hand.cached and sampling == "uniform" and not options.replacement
     whole = limit is not None or (cached and on_support.size >= _MIN_NONZERO * query.size)
     population = query.size if whole else on_support.size
-    sizes = _sizes(population, population if limit is None else limit)
+    sizes = _sizes(population, population if limit is None else limit, first)
     shift = level = 0.0
-    if screened and whole and options.bound == "paired" and query.size >= _MIN_COORDINATES:
+    if screened and whole and compares_pairs(options) and query.size >= _MIN_COORDINATES:
         shift, level = _known_part(on_support, query.size)
     return Rounds(sampling, whole, population, sizes, screened, shift, level)
 
@@ -109,8 +109,8 @@ def _known_part(query: NDArray[np.float64], d: int) -> tuple[float, float]:
 
 
 @lru_cache
-def _sizes(population: int, limit: int) -> tuple[int, ...]:
-    schedule, sizes, size = Schedule(), [], 0
+def _sizes(population: int, limit: int, first: int) -> tuple[int, ...]:
+    schedule, sizes, size = Schedule().starting_with(first), [], 0
     while size < population:
         size = schedule.next_size(size, population)
         if schedule.should_finish(0, size, population) or size > limit:

@@ -7,19 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from banditmips._courses import Situation
 from banditmips._index import BanditMIPS
-from banditmips._query import AtomSet
-from banditmips._validate import Options
 from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.distributed._sources import open_part
-from banditmips.race.kernels import PRODUCT
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.ways import why_not_sampled
 
 __all__ = ["Shard", "Summary", "fit_shard", "naming_global_rows", "summarise"]
 
@@ -74,7 +70,7 @@ def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, setting
     """Read a part of the atoms once, as `BanditMIPS.fit` does."""
     store = open_part(source, rows)
     if settings["layout"] == "auto" and not isinstance(store, SparseStore):
-        settings = {**settings, "layout": "coordinates"}  # a copy by coordinate would not be used
+        settings = {**settings, "layout": "coordinates"}  # what the shards' rounds read
     with naming_global_rows(first_row):
         index = BanditMIPS(**settings).fit(store)
     return Shard(index._fitted, first_row, index.extra_bytes)
@@ -83,14 +79,9 @@ def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, setting
 def summarise(shard: Shard) -> Summary:
     """Say what has to be known of a shard."""
     atoms = shard.atom_set
-    too_sparse = False
-    if isinstance(atoms.store, SparseStore):
-        # Which depends on what is stored, not on the query.
-        nothing = np.empty(0, dtype=np.int64)
-        situation = Situation(atoms, Options(), np.empty(0), PRODUCT, nothing, None, k=1)
-        too_sparse = situation.why_exactly() is not None
+    too_sparse = isinstance(atoms.store, SparseStore) and why_not_sampled(atoms.store) is not None
     return Summary(
-        known_range=atoms.known_range,
+        known_range=atoms.seen_range,
         n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,
         on_file=isinstance(atoms.store, PackedStore)
         or (isinstance(atoms.store, PartStore) and atoms.store.line_width > 1),

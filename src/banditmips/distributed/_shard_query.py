@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._courses import coordinate_course
-from banditmips._query import Query
-from banditmips._validate import Options
-from banditmips.atoms.sparse import SparseReader
+from banditmips._validate import Options, as_finite
+from banditmips.core.certain import QueryMoments
+from banditmips.core.rule import Rule
+from banditmips.core.sample_source import PerAtom
+from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report, Screen
 from banditmips.distributed._plan import plan_rounds
 from banditmips.distributed._shard import Shard
-from banditmips.race.elimination import Contest, KnownPart, Reader
 from banditmips.race.parts import Standing, play_rounds
+from banditmips.race.query import Query, known_of
+from banditmips.race.readers import SparseReader
+from banditmips.race.rules import least_sample, make_rule
+from banditmips.race.sampled import Contest, Problem, Reader
 from banditmips.race.sampling import SamplePrefix, UniformSampler
-from banditmips.race.screen import known_intervals
-from banditmips.race.setup import make_bound
+from banditmips.race.ways import coordinate_way
 
 __all__ = ["Pause", "ShardQuery"]
 
@@ -75,9 +78,8 @@ class Pause:
         return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
 
 
-def _joined(known: KnownPart | None, guests: Guests) -> KnownPart:
-    assert known is not None
-    return KnownPart(np.append(known.offsets, guests.offsets), np.append(known.unrelated, guests.unrelated))
+def _known_of_guests(guests: Guests) -> PerAtom:
+    return PerAtom(guests.row_scale, guests.centers, guests.needed_scatter, guests.offsets, guests.unrelated)
 
 
 def _nobody() -> Standing:
@@ -110,40 +112,45 @@ class ShardQuery(Query):
         excluded: NDArray[np.bool_] | None = None,
     ) -> None:
         query = batch.queries[number]
-        rounds = self._rounds = plan_rounds(query, options, batch.at_hand)
+        first = least_sample(options, k, int(batch.n_candidates[number]))
+        rounds = self._rounds = plan_rounds(query, options, batch.at_hand, first)
         # Every shard has to sample the same coordinates, whatever it could afford to cache.
         options = replace(options, sampling=rounds.sampling)
-        super().__init__(shard.atom_set, query, k, options, excluded, "")
+        super().__init__(shard.atom_set, as_finite(query, ""), k, options, excluded)
         self._shard = shard
         self._batch = batch
         self._n_candidates = int(batch.n_candidates[number])
         self._sizes = rounds.sizes
-        self._course = coordinate_course(self._situation)
+        self._way = coordinate_way(self._situation)
         if rounds.whole:
             sampler = UniformSampler(self._query.size, options.seed, None)
             reader = self._situation.reader(cached=True)
-            self._course = replace(self._course, sampler=sampler, reader=reader, share=1.0)
+            self._way = replace(self._way, sampler=sampler, reader=reader, share=1.0)
 
-    def _screened(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leave nobody out here: `screen` and the bar of all shards do that."""
-        return rows
-
-    def _contest(self, rows: NDArray[np.int64] | None = None) -> Contest:
-        contest, facts = self._course.contest(super()._contest(rows)), self._atoms.facts
-        rows, shift = contest.candidates, self._rounds.shift
-        if facts is None or self._rounds.level == 0.0:
-            return replace(contest, known=KnownPart(np.zeros(rows.size), np.zeros(rows.size)))
-        offsets = shift * self._query.size * facts.means[rows]
-        known = KnownPart(offsets, self._rounds.level * facts.scatter[rows])
-        rest = self._query - shift
-        return replace(contest, query=rest, unit_costs=(rest != 0.0).astype(np.int64), known=known)
+    def _contest(self, rows: NDArray[np.int64]) -> Contest:
+        contest, facts = self._way.contest(super()._contest(rows)), self._atoms.facts
+        rows, shift, atoms = contest.candidates, self._rounds.shift, contest.atoms
+        offsets = np.zeros(rows.size) if atoms.offsets is None else atoms.offsets
+        unrelated, problem = np.zeros(rows.size), contest.problem
+        if facts is not None and self._rounds.level != 0.0:
+            # The query's mean is taken out of it: what it adds to a score is known.
+            offsets = offsets + shift * self._query.size * facts.means[rows]
+            unrelated = self._rounds.level * facts.scatter[rows]
+            rest = self._query - shift
+            problem = Problem(rest, (rest != 0.0).astype(np.int64), problem.objective)
+        known = PerAtom(atoms.row_scale, atoms.centers, atoms.needed_scatter, offsets, unrelated)
+        return replace(contest, atoms=known, problem=problem)
 
     def _intervals(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Where the rows' scores lie for certain: the middles (their sizes, if the sign is free) and the upper ends."""
-        facts = self._atoms.facts
-        assert facts is not None
-        centre, upper = known_intervals(facts, self._query, self._options.absolute)
-        return centre[rows], upper[rows]
+        bounds, scores = known_of(self._atoms).bounds, self._product_map()
+        assert bounds is not None
+        assert scores is not None
+        alive = Survivors(rows, rows.size, self._k, self._options.absolute)
+        if not bounds.bound(alive, QueryMoments(self._query), scores):
+            return np.zeros(rows.size), np.full(rows.size, np.inf)
+        centre = alive.ranking()
+        return centre, centre + alive.radius_array
 
     def screen(self) -> Standing:
         """Leave out what k others of this shard beat for certain."""
@@ -176,7 +183,7 @@ class ShardQuery(Query):
         return [self._play_block(block, order, guests) for block in blocks] or [_nobody()]
 
     def _play_block(self, pause: Pause, order: Play, guests: Guests | None) -> Standing:
-        reader, n_own = self._course.reader, self._shard.n_atoms
+        reader, n_own = self._way.reader, self._shard.n_atoms
         contest = self._contest(pause.rows.astype(np.int64))
         local = order.leaders - self._shard.first_row
         announced = local[(local >= 0) & (local < n_own)]
@@ -186,14 +193,11 @@ class ShardQuery(Query):
             n_guests = guests.rows.size
             rows_of_guests = n_own + np.arange(n_guests)
             announced = np.append(announced, rows_of_guests)
-            reader = _GuestReader(reader, n_own, guests.values, contest.unit_costs)
+            reader = _GuestReader(reader, n_own, guests.values, contest.problem.unit_costs)
             contest = replace(
                 contest,
                 candidates=np.append(contest.candidates, rows_of_guests),
-                row_scale=np.append(contest.row_scale, guests.row_scale),
-                centers=np.append(contest.centers, guests.centers),
-                needed_scatter=np.append(contest.needed_scatter, guests.needed_scatter),
-                known=_joined(contest.known, guests),
+                atoms=contest.atoms.joined(_known_of_guests(guests)),
             )
         return self._play_rounds(contest, reader, order.last_round, pause.n_rounds, n_guests, announced)
 
@@ -202,13 +206,10 @@ class ShardQuery(Query):
         contest = replace(
             self._contest(np.empty(0, dtype=np.int64)),
             candidates=np.arange(guests.rows.size),
-            row_scale=guests.row_scale,
-            centers=guests.centers,
-            needed_scatter=guests.needed_scatter,
-            known=KnownPart(guests.offsets, guests.unrelated),
+            atoms=_known_of_guests(guests),
         )
         announced = np.flatnonzero(np.isin(guests.rows, order.leaders))
-        reader = _GuestReader(self._course.reader, 0, guests.values, contest.unit_costs)
+        reader = _GuestReader(self._way.reader, 0, guests.values, contest.problem.unit_costs)
         standing = self._play_rounds(contest, reader, order.last_round, order.n_played, 0, announced)
         return replace(standing, rows=guests.rows[standing.rows] - self._shard.first_row)
 
@@ -221,8 +222,8 @@ class ShardQuery(Query):
         n_guests: int,
         announced: NDArray[np.int64],
     ) -> Standing:
-        sampler = self._course.sampler
-        bound = make_bound(
+        sampler = self._way.sampler
+        rule: Rule = make_rule(
             self._options,
             sampler,
             self._query[self._support],
@@ -234,7 +235,7 @@ class ShardQuery(Query):
         sizes = self._sizes[:last_round]
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
-            return play_rounds(contest, reader, sampler, bound, sizes, n_played, n_guests, announced)
+            return play_rounds(contest, reader, sampler, rule, sizes, n_played, n_guests, announced)
 
     def finish(self, pauses: Sequence[Pause], order: Exact) -> Standing:
         """Compute exact scores."""
@@ -245,13 +246,13 @@ class ShardQuery(Query):
             rows, n_seen = order.rows - self._shard.first_row, order.n_seen
         return Standing(
             rows=rows,
-            scores=self._exact_reader.exact(rows),
+            scores=self._exact.scores(rows),
             radius=np.zeros(rows.size),
             seen=np.zeros(rows.size, dtype=np.int64),
             n_rounds=max(pause.n_rounds for pause in pauses),
             exact=True,
             within_epsilon=False,
-            n_multiplies=self._exact_reader.exact_cost(rows) - n_seen,
+            n_multiplies=self._exact.cost(rows) - n_seen,
         )
 
     def report(self, standing: Standing, order: Order) -> Report:
@@ -281,18 +282,11 @@ class ShardQuery(Query):
     def guests(self, rows: NDArray[np.int64], last_round: int) -> Guests:
         """Read what other shards need of these (global) rows in the rounds up to `last_round`."""
         local = rows - self._shard.first_row
-        prefix = self._course.sampler.prefix(self._sizes[last_round - 1])
+        prefix = self._way.sampler.prefix(self._sizes[last_round - 1])
         dtype = self._shard.atom_set.store.dtype.newbyteorder("=")
         values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
-        self._course.reader.read(local, prefix, 0, values)
-        contest = self._contest(local)
-        assert contest.known is not None
+        self._way.reader.read(local, prefix, 0, values)
+        atoms = self._contest(local).atoms
         return Guests(
-            rows,
-            values,
-            contest.row_scale,
-            contest.centers,
-            contest.needed_scatter,
-            contest.known.offsets,
-            contest.known.unrelated,
+            rows, values, atoms.row_scale, atoms.centers, atoms.needed_scatter, atoms.offsets, atoms.unrelated
         )

@@ -6,22 +6,25 @@ The failure probability is 0.001 everywhere, and no shortfall is allowed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.experiments.entries import DATASETS, Entry, both, race
-from banditmips.experiments.rows import OURS, PAPER
-from banditmips.experiments.trials import Extra, Task, Trial, Truth, queries_for
+from banditmips.experiments.entries import DATASETS, Entry, in_all_settings, race, settings_of
+from banditmips.experiments.rows import FITTED, OURS, PAPER, VARIANCE
+from banditmips.experiments.today import FEWEST_MULTIPLIES
+from banditmips.experiments.trials import Extra, Sample, Task, Trial, Truth, queries_for
 
-__all__ = ["DELTA", "SIZES", "Sizes", "bound_of_theorem_1", "bounds_tasks", "theorem_1_tasks", "variants"]
+__all__ = ["DELTA", "SIZES", "Sizes", "bounds_tasks", "needed_by_theorem_1", "theorem_1_tasks", "variants"]
 
 DELTA = 0.001
 
 _GROWING = (1000, 3000, 10_000, 30_000, 100_000)
 _USERS = (1000, 2000, 3000, 4000, 5000)
+_HOEFFDING = {PAPER: "hoeffding", VARIANCE: "hoeffding, sigma squared"}
+_DEFAULTS = {OURS: "default without an index", FITTED: "default after fit"}
 
 
 @dataclass(frozen=True)
@@ -35,32 +38,39 @@ class Sizes:
 
 
 SIZES = {
-    "full": Sizes({name: _USERS if name == "MovieLens" else _GROWING for name in DATASETS}),
-    "quick": Sizes({name: (1000, 5000) if name == "MovieLens" else (1000, 10_000) for name in DATASETS}, n_trials=3),
+    "full": Sizes(dict.fromkeys(DATASETS, _GROWING) | {"MovieLens": _USERS, "MovieLens-100K": (300, 600, 943)}),
+    "quick": Sizes(
+        dict.fromkeys(DATASETS, (1000, 10000)) | {"MovieLens": (1000, 5000), "MovieLens-100K": (300, 943)},
+        n_trials=3,
+    ),
 }
 
 
 def variants(dataset: str) -> tuple[Entry, ...]:
-    """Return BanditMIPS with each bound.
+    """Return BanditMIPS with each bound, and with the defaults.
 
     Hoeffding's has the paper's sigma, and its square root as well: (b^2 - a^2)/4 is "sigma" and "a variance proxy" in
     one paragraph of the paper. The others learn the range of the atoms' entries from an index.
     """
-    printed = race("BanditMIPS", PAPER, dataset, DELTA, 0.0)
-    ours = race("BanditMIPS", OURS, dataset, DELTA, 0.0)
-    sigma = DATASETS[dataset].sigma
-    made = [printed.with_parameters(bound="hoeffding", sampling="uniform", sigma=sigma)]
-    if sigma != 1.0:
-        as_variance = replace(printed, options={**printed.options, "sigma": sigma**0.5})
-        made.append(as_variance.with_parameters(bound="hoeffding, sigma squared", sampling="uniform", sigma=sigma**0.5))
-    for bound in ("hoeffding_serfling", "bernstein"):
-        options = {**ours.options, "bound": bound, "sampling": "uniform", "layout": "none"}
-        fitted = replace(ours, method="banditmips", options=options)
-        made.append(fitted.with_parameters(bound=bound, sampling="uniform"))
-    uniform = replace(ours, options={**ours.options, "sampling": "uniform"})
-    made.append(uniform.with_parameters(bound="paired", sampling="uniform"))
-    made.append(ours.with_parameters(bound="paired", sampling="auto"))
+    made = []
+    for settings in settings_of("BanditMIPS", dataset):
+        entry = race("BanditMIPS", settings, dataset, DELTA, 0.0)
+        if settings in _HOEFFDING:
+            told = {"bound": _HOEFFDING[settings], "sampling": "uniform", "sigma": entry.options["sigma"]}
+            made.append(entry.with_parameters(**told))
+        else:
+            made.append(entry.with_parameters(bound=_DEFAULTS[settings]))
+    made += [
+        _with_bound("banditmips", bound, "uniform", layout="none") for bound in ("hoeffding_serfling", "bernstein")
+    ]
+    made.append(_with_bound("banditmips_search", "paired", "uniform"))
+    made.append(_with_bound("banditmips_search", "paired", "auto"))
     return tuple(made)
+
+
+def _with_bound(method: str, bound: str, sampling: str, **options: Any) -> Entry:
+    told = {"bound": bound, "sampling": sampling}
+    return Entry("BanditMIPS", OURS, method, {**FEWEST_MULTIPLIES, **told, **options}, DELTA, 0.0, told)
 
 
 def bounds_tasks(sizes: Sizes) -> list[Task]:
@@ -70,7 +80,11 @@ def bounds_tasks(sizes: Sizes) -> list[Task]:
 
 def theorem_1_tasks(sizes: Sizes) -> list[Task]:
     """Return a task for each dataset and trial: multiplies against d, with the theorem's bound in `Row.extra`."""
-    return _tasks("beyond_theorem1", sizes, lambda dataset: both("BanditMIPS", dataset, DELTA, 0.0), extra=_theorem_1)
+
+    def entries(dataset: str) -> tuple[Entry, ...]:
+        return in_all_settings("BanditMIPS", dataset, DELTA, 0.0)
+
+    return _tasks("beyond_theorem1", sizes, entries, extra=_theorem_1)
 
 
 def _tasks(figure: str, sizes: Sizes, entries: Callable[[str], tuple[Entry, ...]], extra: Extra | None) -> list[Task]:
@@ -89,19 +103,25 @@ def _tasks(figure: str, sizes: Sizes, entries: Callable[[str], tuple[Entry, ...]
     ]
 
 
-def _theorem_1(dataset: str, entry: Entry, truths: Sequence[Truth], d: int) -> dict[str, Any]:
-    c0 = DATASETS[dataset].sigma
-    bounds = [bound_of_theorem_1(truth.scores, d, c0, entry.delta or 0.0) for truth in truths]
-    return {"bound_theorem1": float(np.mean(bounds)), "c0": c0}
+def _theorem_1(dataset: str, entry: Entry, sample: Sample, truths: Sequence[Truth]) -> dict[str, Any]:
+    d = sample.atoms.shape[1]
+    sigma = DATASETS[dataset].sigma
+    c0 = sigma**0.5 if entry.settings == VARIANCE else sigma
+    needed = np.array([needed_by_theorem_1(truth.scores, d, c0, entry.delta or 0.0) for truth in truths])
+    return {
+        "bound_theorem1": float(needed.sum(axis=1).mean()),
+        "capped": float((needed == 2.0 * d).mean()),
+        "c0": c0,
+    }
 
 
-def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: float) -> float:
-    """Return the multiplies that Theorem 1 allows, from the true gaps.
+def needed_by_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: float) -> NDArray[np.float64]:
+    """Return the multiplies that Theorem 1 allows each atom, from the true gaps.
 
-    The sum over the atoms of ``min(16 c0^2 / gap^2 log(n / (delta gap)) + 1, 2 d)``, gaps per coordinate. Its logarithm
-    depends on the unit that products are measured in, so that prices in another currency would get another bound;
-    here the unit is c0. The theorem leaves open what the gap of the best atom is; it is sampled as long as the second
-    best, so that it gets its gap.
+    ``min(16 c0^2 / gap^2 log(n / (delta gap)) + 1, 2 d)``, gaps per coordinate. Its logarithm depends on the unit that
+    products are measured in, so that prices in another currency would get another bound; here the unit is c0. The
+    theorem leaves open what the gap of the best atom is; it is sampled as long as the second best, so that it gets its
+    gap.
 
     Parameters
     ----------
@@ -116,10 +136,10 @@ def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: fl
 
     Examples
     --------
-    >>> bound_of_theorem_1(np.array([100.0, 0.0]), d=100, c0=1.0, delta=0.01) < 2 * 90
+    >>> bool(needed_by_theorem_1(np.array([100.0, 0.0]), d=100, c0=1.0, delta=0.01).sum() < 2 * 90)
     True
-    >>> bound_of_theorem_1(np.array([1.0, 1.0, 1.0]), d=100, c0=1.0, delta=0.01)
-    600.0
+    >>> needed_by_theorem_1(np.array([1.0, 1.0, 1.0]), d=100, c0=1.0, delta=0.01)
+    array([200., 200., 200.])
     """
     gaps = (scores.max() - scores) / (d * c0)
     best = int(scores.argmax())
@@ -129,4 +149,4 @@ def bound_of_theorem_1(scores: NDArray[np.float64], d: int, c0: float, delta: fl
     # Gaps above n / delta would make the logarithm negative: one sample is enough for them.
     logarithms = np.maximum(np.log(scores.size / (delta * gaps[apart])), 0.0)
     needed[apart] = np.minimum(16.0 / gaps[apart] ** 2 * logarithms + 1.0, 2.0 * d)
-    return float(needed.sum())
+    return needed

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from banditmips.experiments.entries import Entry, baseline, both, bounded_me
+from banditmips.experiments.entries import Entry, baseline, bounded_me, in_all_settings
 from banditmips.experiments.trials import Task, Trial, queries_for
 
 __all__ = ["SETTINGS", "SIZES", "K", "Sizes", "contestants", "tasks"]
@@ -23,6 +23,7 @@ SETTINGS = {
     "CORRELATED_NORMAL_CUSTOM": (0.001, 0.001),
     "Netflix": (0.01, 0.01),
     "MovieLens": (0.1, 0.1),
+    "MovieLens-100K": (0.1, 0.1),
 }
 """Delta and epsilon of BanditMIPS."""
 
@@ -49,6 +50,7 @@ SIZES = {
             "CORRELATED_NORMAL_CUSTOM": tuple(range(1000, 10_001, 1000)),
             "Netflix": _TO_TWENTY_THOUSAND,
             "MovieLens": (449, 588, 768, 1004, 1312, 1714, 2240, 2928, 3826, 5000),
+            "MovieLens-100K": (200, 300, 449, 588, 768, 943),
         }
     ),
     "quick": Sizes(
@@ -57,6 +59,7 @@ SIZES = {
             "CORRELATED_NORMAL_CUSTOM": (1000, 4000, 10_000),
             "Netflix": (449, 1593, 5646),
             "MovieLens": (449, 1312, 5000),
+            "MovieLens-100K": (300, 943),
         },
         n_trials=3,
     ),
@@ -68,9 +71,9 @@ def contestants(dataset: str) -> list[tuple[Entry, ...]]:
     delta, epsilon = _ALPHA_AND_BOUNDED_ME[dataset]
     graph = {"M": 8, "ef_construction": 8, "ef_search": 4}
     return [
-        both("BanditMIPS", dataset, *SETTINGS[dataset]),
-        both("BanditMIPS-alpha", dataset, delta, epsilon),
-        (bounded_me(delta, epsilon),),
+        in_all_settings("BanditMIPS", dataset, *SETTINGS[dataset]),
+        in_all_settings("BanditMIPS-alpha", dataset, delta, epsilon),
+        bounded_me(delta, epsilon),
         (baseline("LSH-MIPS", {"n_functions": 3, "n_tables": 5}),),
         # By products, since the published count of 20 d is that of product quantisation.
         (baseline("NEQ-MIPS", {"codebooks": 3, "codewords": 20, "rerank": 1, "method": "pq"}),),

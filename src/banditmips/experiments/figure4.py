@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from banditmips.experiments.entries import both
+from banditmips.experiments.entries import in_all_settings
 from banditmips.experiments.trials import Task, Trial
 
 __all__ = ["ATOMS", "SETTINGS", "SIZES", "Sizes", "tasks"]
@@ -51,7 +51,7 @@ def tasks(sizes: Sizes) -> list[Task]:
         Trial(
             questions=(("figure4", 1),),
             dataset=dataset,
-            entries=both("BanditMIPS", dataset, *SETTINGS[dataset]),
+            entries=in_all_settings("BanditMIPS", dataset, *SETTINGS[dataset]),
             sizes=tuple((ATOMS[dataset], d) for d in dimensions),
             trial=trial,
             n_queries=sizes.n_queries,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from banditmips.experiments.entries import both
+from banditmips.experiments.entries import in_all_settings
 from banditmips.experiments.trials import Task, Trial
 
 __all__ = ["DATASET", "DELTA", "EPSILON", "SIZES", "Sizes", "tasks"]
@@ -36,7 +36,7 @@ def tasks(sizes: Sizes) -> list[Task]:
         Trial(
             questions=(("figure9", 1),),
             dataset=DATASET,
-            entries=both("BanditMIPS", DATASET, DELTA, EPSILON),
+            entries=in_all_settings("BanditMIPS", DATASET, DELTA, EPSILON),
             sizes=tuple((sizes.n, d) for d in sizes.dimensions),
             trial=trial,
         )

@@ -15,6 +15,7 @@ from typing import Any
 from banditmips._tables import replacing
 from banditmips._version import __version__
 from banditmips.experiments.entries import DATASETS
+from banditmips.experiments.origins import origin_of
 from banditmips.experiments.plan import SIZES_BY_FIGURE
 from banditmips.experiments.rows import FIGURES, ROWS_FILE, RUN_FILE, read_rows
 from banditmips.experiments.runner import Failure
@@ -67,11 +68,13 @@ class RunRecord:
             "seeds": "the number of the trial, from 0",
             "settings": {
                 "paper": "hoeffding bound, sigma as below, uniform coordinates (BanditMIPS-alpha: sorted)",
-                "ours": "the defaults of banditmips (paired bound, automatic sampling), nothing tuned for a dataset",
+                "variance": "the same, with the square root of that sigma",
+                "ours": "the defaults of banditmips without an index, nothing tuned for a dataset",
+                "fitted": "the defaults of banditmips after fit, nothing tuned for a dataset",
                 "sigma": {name: dataset.sigma for name, dataset in DATASETS.items()},
                 "sizes": {figure: asdict(SIZES_BY_FIGURE[figure][effort]) for figure in everything},
             },
-            "surrogates": [],
+            "origins": {name: origin for name in DATASETS if (origin := origin_of(name)) is not None},
             "machine": _machine(),
             "versions": {"banditmips": __version__, "python": platform.python_version(), **_versions()},
             "runs": [*before.get("runs", []), self._this_run] if before.get("quick") == quick else [self._this_run],
@@ -79,14 +82,13 @@ class RunRecord:
         self._write()
 
     def finish(self, seconds: float, failures: Sequence[Failure], *, interrupted: bool = False) -> None:
-        """Write down how the run ended, and which of its datasets were surrogates."""
+        """Write down how the run ended."""
         self._this_run |= {
             "interrupted" if interrupted else "finished": _now(),
             "seconds": round(seconds, 1),
+            "cpu_seconds": round(sum(os.times()[:4]), 1),  # of this process and of those that it has waited for
             "failures": [failure._asdict() for failure in failures],
         }
-        rows = read_rows(self._rows_path)
-        self._record["surrogates"] = sorted({row.dataset for row in rows if row.surrogate})
         self._write()
 
     def _read(self) -> dict[str, Any]:

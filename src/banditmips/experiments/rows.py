@@ -14,11 +14,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 __all__ = [
+    "DRAWN",
     "FIGURES",
+    "FITTED",
     "OURS",
     "PAPER",
     "ROWS_FILE",
     "RUN_FILE",
+    "SETTINGS",
+    "SURROGATE",
+    "VARIANCE",
     "Row",
     "append_row",
     "identity_key",
@@ -32,15 +37,29 @@ FIGURES = (
     *(f"figure{number}" for number in range(1, 10)),
     "beyond_bounds",
     "beyond_clock",
+    "beyond_delta",
+    "beyond_epsilon",
     "beyond_failures",
+    "beyond_kinds",
+    "beyond_sampling",
     "beyond_theorem1",
+    "beyond_warm_start",
 )
 """The values of `Row.figure`."""
 
-PAPER, OURS = "paper", "ours"
-"""The values of `Row.settings`: as the paper has it, and this package's defaults."""
+PAPER, VARIANCE, OURS, FITTED = "paper", "variance", "ours", "fitted"
+SETTINGS = (PAPER, VARIANCE, OURS, FITTED)
+"""The values of `Row.settings`: as the paper has it, the same with its sigma read as a variance (where that is another
+number), and this package's defaults without an index and after `fit`."""
 
-_IDENTITY = ("figure", "dataset", "algorithm", "settings", "n", "d", "k", "delta", "epsilon", "parameters", "trial")
+DRAWN, SURROGATE = "drawn", "surrogate"
+"""Values of `Row.origin`: drawn by the dataset's own law, and drawn in place of files that are not there. Real data
+have the names of their files there, and a fingerprint."""
+
+_IDENTITY = (
+    *("figure", "dataset", "origin", "algorithm", "settings", "n", "d", "k", "delta", "epsilon", "parameters"),
+    "trial",
+)
 
 
 @dataclass(frozen=True)
@@ -53,22 +72,25 @@ class Row:
         One of `FIGURES`.
     dataset
         The paper's name: NORMAL_CUSTOM, CORRELATED_NORMAL_CUSTOM, Netflix, MovieLens, Sift-1M, CryptoPairs, SimpleSong
-        or SymmetricNormal.
-    surrogate
-        True where synthetic numbers stood in for the real data.
+        or SymmetricNormal. Besides, MovieLens-100K, and those of `banditmips.experiments.kinds`.
+    origin
+        Where the data came from: `DRAWN`, `SURROGATE`, or files (see `banditmips.experiments.origins`). Rows of
+        different origin are different rows.
     algorithm
         The name in the authors' logs: BanditMIPS, BanditMIPS-alpha, Bucket_AE, BoundedME, Greedy-MIPS, LSH-MIPS,
-        PCA-MIPS, H2-ALSH-MIPS, NEQ-MIPS, HNSW-MIPS, NAPG-MIPS or Naive. Besides, MatchingPursuit in figure 8, and
-        "BanditMIPS, fitted" in beyond_clock.
+        PCA-MIPS, H2-ALSH-MIPS, NEQ-MIPS, HNSW-MIPS, NAPG-MIPS or Naive. Besides, MatchingPursuit in figure 8,
+        "Bucket_AE, exact norms" in figure 7, "BoundedME, true range" where products are not taken to lie within an
+        interval of length 1, and "BanditMIPS, warm start" in beyond_warm_start.
     settings
-        "paper" (its bound, sigma and sampling, and all baselines) or "ours" (this package's defaults).
+        One of `SETTINGS`; baselines have "paper".
     n, d, k
         Atoms, coordinates, and how many atoms were asked for.
     delta, epsilon
         Of the methods that have them. Epsilon is per coordinate (inner product / d), as in the paper.
     parameters
         Swept hyperparameters of the method, and what else sets a row apart within its figure: ``scaling`` ("n" or "d")
-        in figure 7, ``bound``, ``sampling`` and ``sigma`` in beyond_bounds, ``index`` in beyond_clock.
+        in figure 7, ``bound``, ``sampling`` and ``sigma`` in beyond_bounds, ``sampling`` and ``beta`` in
+        beyond_sampling, ``queries`` in beyond_warm_start.
     trial, seed
         Number of the trial from 0, and the seed that it was made with.
     multiplies
@@ -80,14 +102,17 @@ class Row:
     seconds
         Wall clock per query.
     extra
-        What the figure has besides: ``song_minutes``, ``notes`` and ``coefficients`` (figure 8), ``blas_seconds`` and
-        ``fit_seconds`` (beyond_clock), ``failures`` and ``trials`` (beyond_failures), ``bound_theorem1``
-        (beyond_theorem1).
+        What there is besides: ``blas_seconds``, a full product by BLAS on the same data; ``fast_seconds``,
+        ``fast_multiplies`` and ``fast_accuracy``, the same search asked for little time in place of few multiplies
+        (settings "ours" and "fitted"); ``fit_seconds``; ``preparation_multiplies`` (Bucket_AE); ``song_minutes``,
+        ``notes`` and ``coefficients`` (figure 8); ``failures``, ``trials`` and ``sampled`` (beyond_failures,
+        beyond_kinds); ``bound_theorem1`` and ``capped`` (beyond_theorem1); ``variance_over_optimal``
+        (beyond_sampling).
     """
 
     figure: str
     dataset: str
-    surrogate: bool
+    origin: str
     algorithm: str
     settings: str
     n: int
@@ -107,8 +132,13 @@ class Row:
     def __post_init__(self) -> None:
         if self.figure not in FIGURES:
             raise ValueError(f"figure must be one of {', '.join(FIGURES)}, got {self.figure!r}")
-        if self.settings not in (PAPER, OURS):
-            raise ValueError(f"settings must be {PAPER!r} or {OURS!r}, got {self.settings!r}")
+        if self.settings not in SETTINGS:
+            raise ValueError(f"settings must be one of {', '.join(SETTINGS)}, got {self.settings!r}")
+
+    @property
+    def surrogate(self) -> bool:
+        """Whether synthetic numbers stood in for the real data."""
+        return self.origin == SURROGATE
 
     def to_json(self) -> str:
         """Return the row as one line of JSON, without its newline."""
@@ -135,7 +165,7 @@ def row_key(row: Row) -> str:
 
     Examples
     --------
-    >>> row = Row("figure1", "NORMAL_CUSTOM", False, "BanditMIPS", "ours", 100, 1000, 1, 0.001, None, trial=0, seed=0,
+    >>> row = Row("figure1", "NORMAL_CUSTOM", DRAWN, "BanditMIPS", "ours", 100, 1000, 1, 0.001, None, trial=0, seed=0,
     ...           multiplies=9e3, accuracy=1.0, naive=1e5, seconds=1e-3)
     >>> row_key(Row.from_json(row.to_json())) == row_key(row)
     True

@@ -44,7 +44,7 @@ class Progress:
     share
         Part of the work that is done, from 0 to 1, by the tasks' estimated costs.
     n_rows
-        Rows written so far.
+        Rows in the file so far, those of earlier runs included.
     seconds_left
         None as long as there is nothing to tell it from.
     now
@@ -81,7 +81,8 @@ def run(
     """
     missing = missing_keys(tasks, rows_path)
     waiting = [(task, keys) for task, keys in zip(tasks, missing, strict=True) if keys]
-    clock = _Clock(waiting, jobs, on_progress)
+    n_resumed = sum(len(task.keys()) - len(keys) for task, keys in zip(tasks, missing, strict=True))
+    clock = _Clock(waiting, n_resumed, jobs, on_progress)
     failures: list[Failure] = []
     for alone in (False, True):
         chosen = deque((task, keys) for task, keys in waiting if task.alone == alone)
@@ -93,12 +94,16 @@ class _Clock:
     """Tells how far a run is, and how long the rest will take."""
 
     def __init__(
-        self, waiting: list[tuple[Task, set[str]]], jobs: int, on_progress: Callable[[Progress], None] | None
+        self,
+        waiting: list[tuple[Task, set[str]]],
+        n_resumed: int,
+        jobs: int,
+        on_progress: Callable[[Progress], None] | None,
     ) -> None:
         self._jobs = jobs
         self._total = sum(self._work(task) * len(keys) for task, keys in waiting)
         self._done = 0.0
-        self._n_rows = 0
+        self._n_rows = n_resumed
         self._start = time.monotonic()
         self._on_progress = on_progress
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from banditmips.experiments.entries import Entry, baseline, bounded_me, race
-from banditmips.experiments.rows import OURS, PAPER
+from banditmips.experiments.entries import Entry, baseline, bounded_me, race, settings_of
 from banditmips.experiments.trials import Task, Trial, queries_for
 
 __all__ = ["FIGURES", "N_STEPS", "RACES", "SIZES", "SWEEPS", "Sizes", "sweep_race", "tasks"]
@@ -40,8 +39,9 @@ def _whole(first: float, last: float, step: int) -> int:
     return int(np.geomspace(first, last, N_STEPS)[step])
 
 
-def _bounded_me(step: int) -> Entry:
-    return bounded_me(_DELTAS[step], _EPSILONS[step], least=_LEAST_OF_BOUNDED_ME)
+def _bounded_me(number: int) -> Callable[[int], Entry]:
+    """Return BoundedME with products within an interval of length 1 (0) or of the true one (1), from a step."""
+    return lambda step: bounded_me(_DELTAS[step], _EPSILONS[step], least=_LEAST_OF_BOUNDED_ME)[number]
 
 
 def _graph(algorithm: str) -> Callable[[int], Entry]:
@@ -81,7 +81,8 @@ def _pca(step: int) -> Entry:
 
 
 SWEEPS: Mapping[str, Callable[[int], Entry]] = {
-    "BoundedME": _bounded_me,
+    "BoundedME": _bounded_me(0),
+    "BoundedME, true range": _bounded_me(1),
     "Greedy-MIPS": _greedy,
     "LSH-MIPS": _lsh,
     "H2-ALSH-MIPS": _h2_alsh,
@@ -127,15 +128,22 @@ class Sizes:
     n_queries: int = 3
 
 
+# The text has d = 10,000 for all; MovieLens has 6,040 users, and its logs have d = 5,000. MovieLens-100K has 943 users.
+_FULL = {
+    "NORMAL_CUSTOM": 10_000,
+    "CORRELATED_NORMAL_CUSTOM": 10_000,
+    "Netflix": 10_000,
+    "MovieLens": 5000,
+    "MovieLens-100K": 943,
+}
 SIZES = {
-    # The text has d = 10,000 for all; MovieLens has 6,040 users, and its logs have d = 5,000.
-    "full": Sizes({"NORMAL_CUSTOM": 10_000, "CORRELATED_NORMAL_CUSTOM": 10_000, "Netflix": 10_000, "MovieLens": 5000}),
+    "full": Sizes(_FULL),
     "quick": Sizes(
-        {"NORMAL_CUSTOM": 4000, "CORRELATED_NORMAL_CUSTOM": 4000, "Netflix": 4000, "MovieLens": 4000},
+        {dataset: min(d, 4000) for dataset, d in _FULL.items()},
         race_steps=6,
         baseline_steps=5,
         race_trials=3,
-        baseline_trials=2,
+        baseline_trials=3,
         n=400,
     ),
 }
@@ -153,7 +161,7 @@ def tasks(sizes: Sizes, figures: Iterable[str] = tuple(FIGURES)) -> list[Task]:
     made: list[Task] = []
     for dataset in sizes.dimensions:
         for algorithm in RACES:
-            for settings in (PAPER, OURS):
+            for settings in settings_of(algorithm, dataset):
                 entries = _distinct(sweep_race(algorithm, settings, dataset), sizes.race_steps)
                 made += trials(dataset, entries, sizes.race_trials)
         for at in SWEEPS.values():

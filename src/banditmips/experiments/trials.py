@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from banditmips import datasets
 from banditmips.baselines._base import inner_products
 from banditmips.experiments.entries import DATASETS, Entry
-from banditmips.experiments.rows import PAPER, Row, identity_key
+from banditmips.experiments.kinds import KINDS, draw_kind
+from banditmips.experiments.origins import origin_of
+from banditmips.experiments.rows import DRAWN, PAPER, SURROGATE, Row, identity_key
+from banditmips.experiments.today import Today
 
-__all__ = ["Extra", "Sample", "Task", "Trial", "Truth", "draw", "precision", "queries_for"]
+__all__ = ["Extra", "Sample", "Task", "Trial", "Truth", "blas_seconds", "draw", "precision", "queries_for"]
 
 
 _LARGE = 10_000_000
@@ -30,6 +33,8 @@ class Task(Protocol):
     ----------
     figure, dataset, algorithm
         What to call it by, for people.
+    origin
+        Where the dataset comes from, as `banditmips.experiments.plan.plan` has found it.
     cost
         About how many seconds it takes, to tell how much time is left.
     alone
@@ -40,6 +45,8 @@ class Task(Protocol):
     def figure(self) -> str: ...
     @property
     def dataset(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
     @property
     def algorithm(self) -> str: ...
     @property
@@ -55,39 +62,60 @@ class Task(Protocol):
 
 
 class Sample(NamedTuple):
-    """Atoms and queries, and whether they stand in for real ones."""
+    """Atoms and queries."""
 
     atoms: NDArray[Any]
     queries: NDArray[Any]
-    surrogate: bool
 
     def cut(self, n: int, d: int, columns: NDArray[np.intp] | None) -> Sample:
         """Return the first n atoms at the first d coordinates (of `columns`, where they are given)."""
         if d == self.atoms.shape[1]:
-            return Sample(self.atoms[:n], self.queries, self.surrogate)
+            return Sample(self.atoms[:n], self.queries)
         kept: slice | NDArray[np.intp] = slice(d) if columns is None else np.sort(columns[:d])
-        atoms, queries = self.atoms[:n, kept], self.queries[:, kept]
-        return Sample(np.ascontiguousarray(atoms), np.ascontiguousarray(queries), self.surrogate)
+        return Sample(np.ascontiguousarray(self.atoms[:n, kept]), np.ascontiguousarray(self.queries[:, kept]))
 
 
-def draw(dataset: str, n: int, d: int, n_queries: int, seed: int, transposed: bool = False) -> Sample:
-    """Return a dataset of the paper: from its files where they are there, else a surrogate.
+def draw(
+    dataset: str, size: tuple[int, int], n_queries: int, seed: int, origin: str = DRAWN, transposed: bool = False
+) -> Sample:
+    """Return n atoms of d coordinates, and queries, of a dataset of that origin.
 
     Transposed, what are coordinates elsewhere are the atoms and the queries.
+
+    Raises
+    ------
+    ValueError
+        If the dataset's files are not those that the origin names.
     """
+    n, d = size
+    if dataset in KINDS:
+        return Sample(*draw_kind(dataset, n, d, n_queries, seed))
     known = DATASETS[dataset]
-    options: dict[str, Any] = {"surrogate": "if_missing"} if known.from_files else {}
+    if origin not in (DRAWN, SURROGATE) and (found := origin_of(dataset)) != origin:
+        raise ValueError(f"the data of {dataset} were {origin} when the run began, and are {found} now")
+    options: dict[str, Any] = {"surrogate": origin == SURROGATE} if known.from_files else {}
     if transposed:
         data = datasets.load(known.loader, n=d, d=n + n_queries, n_queries=1, seed=seed, **options)
         rows = np.ascontiguousarray(data.atoms.T)
-        return Sample(rows[:n], rows[n:], data.surrogate)
+        return Sample(rows[:n], rows[n:])
     data = datasets.load(known.loader, n=n, d=d, n_queries=n_queries, seed=seed, **options)
-    return Sample(data.atoms, data.queries, data.surrogate)
+    return Sample(data.atoms, data.queries)
 
 
 def queries_for(dataset: str, wanted: int) -> int:
     """Return how many queries a trial on this dataset has: one where the atoms are made for it."""
-    return 1 if DATASETS[dataset].one_query else wanted
+    return 1 if dataset in KINDS or DATASETS[dataset].one_query else wanted
+
+
+def blas_seconds(sample: Sample) -> float:
+    """Return the median time of a full product by BLAS and of its largest entry, after a warm-up."""
+    seconds = []
+    for number in range(max(4, len(sample.queries) + 1)):
+        query = sample.queries[number % len(sample.queries)]
+        start = time.perf_counter()
+        (sample.atoms @ query).argmax()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds[1:]))
 
 
 class Truth(NamedTuple):
@@ -111,8 +139,8 @@ def precision(found: NDArray[np.int64], scores: NDArray[np.float64], k: int) -> 
     return int(np.count_nonzero(scores[returned] >= kth_best)) / k
 
 
-Extra = Callable[[str, Entry, Sequence[Truth], int], Mapping[str, Any]]
-"""Makes `Row.extra` from the dataset's name, an entry, the exact scores of the queries, and d."""
+Extra = Callable[[str, Entry, Sample, Sequence[Truth]], Mapping[str, Any]]
+"""Makes what a figure has in `Row.extra` from the dataset's name, an entry, the data, and their exact scores."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +162,9 @@ class Trial:
     transposed
         As in `draw`.
     extra
-        What makes `Row.extra`, if anything does; a function that can be found by its name.
+        What adds to `Row.extra`, if anything does; a function that can be found by its name.
+    origin
+        As in `draw`.
     """
 
     questions: tuple[tuple[str, int], ...]
@@ -145,6 +175,7 @@ class Trial:
     n_queries: int = 1
     transposed: bool = False
     extra: Extra | None = None
+    origin: str = DRAWN
     alone: bool = False
 
     @property
@@ -166,8 +197,7 @@ class Trial:
 
     def _search_rate(self, entry: Entry) -> float:
         """Seconds of a search for each entry of the matrix."""
-        known = DATASETS[self.dataset]
-        wide = entry.settings == PAPER and known.sigma > 1.0 and entry.algorithm != "Bucket_AE"
+        wide = entry.settings == PAPER and entry.options.get("sigma", 1.0) > 1.0 and "bucket_size" not in entry.options
         if entry.is_race and (wide or self.dataset == "SymmetricNormal"):
             return 4e-8  # it comes to nearly all products, round by round
         return 3e-9
@@ -195,6 +225,7 @@ class Trial:
         return identity_key(
             figure=figure,
             dataset=self.dataset,
+            origin=self.origin,
             algorithm=entry.algorithm,
             settings=entry.settings,
             n=size[0],
@@ -208,10 +239,10 @@ class Trial:
 
     def run(self, done: Set[str]) -> Iterator[Row]:
         """Yield a row for each size, entry and question."""
-        most_n, most_d = self._largest
-        whole = draw(self.dataset, most_n, most_d, self.n_queries, self.trial, self.transposed)
+        _, most_d = self._largest
+        whole = draw(self.dataset, self._largest, self.n_queries, self.trial, self.origin, self.transposed)
         columns = None
-        if DATASETS[self.dataset].from_files and not self.transposed:
+        if self.origin != DRAWN and not self.transposed:
             # Coordinates of real data have an order (users by their number, minutes): take them from all over it.
             columns = np.random.default_rng(self.trial).permutation(most_d)
         for n, d in self.sizes:
@@ -230,28 +261,33 @@ class Trial:
     def _compare(self, sample: Sample, waiting: list[tuple[Entry, list[tuple[str, int]]]]) -> Iterator[Row]:
         d = sample.atoms.shape[1]
         truths = [Truth(query, inner_products(sample.atoms, query.astype(np.float64))) for query in sample.queries]
+        full_product = blas_seconds(sample)
         for entry, questions in waiting:
             if not questions:
                 continue
             _warm_up(entry)
             searcher = entry.make(d, self.trial)
-            searcher.fit(sample.atoms)
-            for figure, k in questions:
-                yield self._measure(figure, k, entry, searcher, sample, truths)
-
-    def _measure(self, figure: str, k: int, entry: Entry, searcher: Any, sample: Sample, truths: list[Truth]) -> Row:
-        n, d = sample.atoms.shape
-        seconds, multiplies, accuracies = [], [], []
-        for query, scores in truths:
             start = time.perf_counter()
-            result = searcher.search(query, k)
-            seconds.append(time.perf_counter() - start)
-            multiplies.append(int(result.n_multiplies))
-            accuracies.append(precision(result.indices, scores, k))
+            searcher.fit(sample.atoms)
+            told: dict[str, Any] = {"blas_seconds": full_product, "fit_seconds": time.perf_counter() - start}
+            told |= {} if self.extra is None else self.extra(self.dataset, entry, sample, truths)
+            for figure, k in questions:
+                yield self._measure((figure, k), entry, searcher, truths, told)
+
+    def _measure(
+        self, question: tuple[str, int], entry: Entry, searcher: Any, truths: list[Truth], told: dict[str, Any]
+    ) -> Row:
+        figure, k = question
+        n, d = truths[0].scores.size, truths[0].query.size
+        asked = _ask_all(searcher.search, truths, k)
+        extra = {**told, **entry.preparation(n, d)}
+        if isinstance(searcher, Today):
+            fast = _ask_all(searcher.search_fast, truths, k)
+            extra |= {f"fast_{name}": value for name, value in fast._asdict().items()}
         return Row(
             figure=figure,
             dataset=self.dataset,
-            surrogate=sample.surrogate,
+            origin=self.origin,
             algorithm=entry.algorithm,
             settings=entry.settings,
             n=n,
@@ -261,25 +297,44 @@ class Trial:
             epsilon=entry.epsilon,
             trial=self.trial,
             seed=self.trial,
-            multiplies=float(np.mean(multiplies)),
-            accuracy=float(np.mean(accuracies)),
+            **asked._asdict(),
             naive=float(n * d),
-            seconds=float(np.mean(seconds)),
             parameters=entry.parameters,
-            extra={} if self.extra is None else self.extra(self.dataset, entry, truths, d),
+            extra=extra,
         )
 
 
-_warm: set[tuple[str, Any, Any]] = set()
+class _Answers(NamedTuple):
+    """What the queries of a trial took, and how good the answers were: means over them."""
+
+    multiplies: float
+    accuracy: float
+    seconds: float
+
+
+def _ask_all(search: Callable[[NDArray[Any], int], Any], truths: Sequence[Truth], k: int) -> _Answers:
+    seconds, multiplies, accuracies = [], [], []
+    for query, scores in truths:
+        start = time.perf_counter()
+        result = search(query, k)
+        seconds.append(time.perf_counter() - start)
+        multiplies.append(int(result.n_multiplies))
+        accuracies.append(precision(result.indices, scores, k))
+    return _Answers(float(np.mean(multiplies)), float(np.mean(accuracies)), float(np.mean(seconds)))
+
+
+_warm: set[tuple[Any, ...]] = set()
 
 
 def _warm_up(entry: Entry) -> None:
     """Run a race once on next to nothing, so that no row's seconds hold the loading of compiled code."""
-    kind = (entry.method, entry.options.get("bound"), entry.options.get("sampling"))
+    kind = (entry.method, entry.settings, entry.options.get("bound"), entry.options.get("sampling"))
     if not entry.is_race or kind in _warm:
         return
     atoms = np.random.default_rng(0).standard_normal((64, 1000), dtype=np.float32)
     searcher = entry.make(1000, 0)
     searcher.fit(atoms)
     searcher.search(atoms[0], 1)
+    if isinstance(searcher, Today):
+        searcher.search_fast(atoms[0], 1)
     _warm.add(kind)

@@ -58,21 +58,21 @@ class AtomSet:
         return {**self.__dict__, "prepared": {}}
 
     @property
+    def seen_range(self) -> tuple[float, float] | None:
+        """Smallest and largest entry, if somebody has looked."""
+        return None if self.facts is None else (self.facts.low, self.facts.high)
+
+    @property
     def known_range(self) -> tuple[float, float] | None:
         """An interval that holds every entry, if somebody has looked, or the type of the entries tells."""
-        if self.facts is None:
-            return _DTYPE_RANGES.get(self.store.dtype.str[1:])
-        return self.facts.low, self.facts.high
+        return self.seen_range or _DTYPE_RANGES.get(self.store.dtype.str[1:])
 
 
-def check_range(atoms: AtomSet, options: Options) -> None:
-    """Refuse a range of the atoms' entries that is known not to hold them."""
+def check_range(known: tuple[float, float] | None, options: Options) -> None:
+    """Refuse a range of the atoms' entries that is known not to hold them; `known` is what `fit` has seen."""
     given = options.value_range
-    if atoms.facts is None or given is None:
-        return
-    low, high = atoms.facts.low, atoms.facts.high
-    if not given[0] <= low <= high <= given[1]:
-        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {low} and {high}")
+    if known is not None and given is not None and not given[0] <= known[0] <= known[1] <= given[1]:
+        raise ValueError(f"value_range is {given}, but the atoms' entries lie between {known[0]} and {known[1]}")
 
 
 def check_seed(store: AtomStore, options: Options) -> None:

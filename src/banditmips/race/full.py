@@ -62,18 +62,19 @@ def best_of_products(
     rough = products.astype(np.float64)
     slack = _ROUNDING * float(np.finfo(products.dtype).eps) * norms[0] * norms[1]
     width = np.full(1, slack)
-    if scores.factors is not None:
-        rough *= scores.factors
-        width = slack * np.abs(scores.factors)
-    if scores.offsets is not None:
-        rough += scores.offsets
-    ranked = np.abs(rough) if absolute else rough
-    if k >= ranked.size:
-        close = np.arange(ranked.size)
-    else:
-        bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
-        # What is not finite is looked at too: an exact score says what is wrong with it.
-        close = np.flatnonzero(~(ranked + width < bar))
+    # What is not finite is looked at too: an exact score says what is wrong with it.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if scores.factors is not None:
+            rough *= scores.factors
+            width = slack * np.abs(scores.factors)
+        if scores.offsets is not None:
+            rough += scores.offsets
+        ranked = np.abs(rough) if absolute else rough
+        if k >= ranked.size:
+            close = np.arange(ranked.size)
+        else:
+            bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
+            close = np.flatnonzero(~(ranked + width < bar))
     values = exact(close)
     order = np.lexsort((close, -(np.abs(values) if absolute else values)))[:k]
     return close[order], values[order]

@@ -24,7 +24,7 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas
 from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
-from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, make_rule
+from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
@@ -32,7 +32,7 @@ from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, wort
 if TYPE_CHECKING:
     from banditmips._options import Options
 
-__all__ = ["Query", "index_rows"]
+__all__ = ["Query", "index_rows", "known_of"]
 
 _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
@@ -52,7 +52,7 @@ def index_rows(atoms: AtomSet) -> Rows | None:
     return rows
 
 
-def _known(atoms: AtomSet) -> Known:
+def known_of(atoms: AtomSet) -> Known:
     """What an index has prepared, as the core takes it."""
     if "known" not in atoms.prepared:
         facts, codes = atoms.facts, atoms.codes
@@ -182,7 +182,7 @@ class Query:
         times = self._times()
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
             return self._handed_over(self._candidates.size)
-        return answer(_known(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
+        return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
     def _times(self) -> Times:
         """What the steps of a race on codes take; zeros where that does not matter."""
@@ -227,7 +227,7 @@ class Query:
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
         rows, product_map = self._candidates, self._product_map()
-        bounds = _known(self._atoms).bounds
+        bounds = known_of(self._atoms).bounds
         if bounds is None or product_map is None or rows.size <= self._k:
             return rows
         alive = self._survivors()
@@ -238,7 +238,7 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time":
+        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
             return why
         return self._why_not_sampled()
 
@@ -248,7 +248,7 @@ class Query:
         if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
             return None
         n, d = store.shape
-        first = self._first_size(self._candidates.size)
+        first = least_sample(options, self._k, self._candidates.size)
         plan = SamplingPlan(costs(), n, d, store.dtype.itemsize)
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
@@ -261,14 +261,6 @@ class Query:
             expected = max(needed, first)
         self._schedule = plan.schedule(expected)
         return None
-
-    def _first_size(self, n_candidates: int) -> int:
-        """Coordinates of the first round: fewer cannot drop anybody."""
-        delta = self._options.delta
-        if not compares_pairs(self._options) or delta == 0.0:
-            return 16
-        pairs = max(self._k * (n_candidates - self._k), 1)
-        return max(16, int(2.0 * (np.log(1.65 * pairs) - np.log(delta))) + 1)
 
     def _contest(self, rows: NDArray[np.int64]) -> Contest:
         facts, options = self._atoms.facts, self._options
@@ -291,9 +283,13 @@ class Query:
             self._query[self._support],
             self._atoms.known_range,
             contest.limits.delta,
-            contest.candidates.size,
+            self._split_over(contest),
             self._k,
         )
+
+    def _split_over(self, contest: Contest) -> int:
+        """Atoms that delta is split over: all candidates, or those of a bin, which has a share of its own."""
+        return self._candidates.size if self._atoms.buckets is None else contest.candidates.size
 
     def _run(self, contest: Contest, ways: list[Way]) -> Outcome:
         """Race in one way after another until the answer is clear."""
@@ -306,7 +302,7 @@ class Query:
             timed = self._schedule
             return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
 
-        schedule = first.schedule.starting_with(self._first_size(contest.candidates.size))
+        schedule = first.schedule.starting_with(least_sample(self._options, self._k, self._split_over(contest)))
         outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
         self._exact = ReaderExact(first.reader)
         if not outcome.handed_over or len(ways) == 1:
@@ -329,10 +325,11 @@ class Query:
             indices, scores = rows, self._exact.scores(rows)
         else:
             largest = float("nan") if facts is None else float(np.sqrt(facts.squared_norms.max()))
-            if not np.isfinite(largest):
-                best = int(np.argmax(np.abs(products)))
-                largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
-            norms = (float(np.linalg.norm(self._query)), largest)
+            with np.errstate(over="ignore"):  # with a norm that overflows, all are too close to tell
+                if not np.isfinite(largest):
+                    best = int(np.argmax(np.abs(products)))
+                    largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
+                norms = (float(np.linalg.norm(self._query)), largest)
             product_map = self._product_map()
             assert product_map is not None
             indices, scores = best_of_products(
@@ -379,12 +376,8 @@ class Query:
 
     def best(self, outcome: Outcome) -> NDArray[np.int64]:
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
-        scores = np.abs(outcome.scores) if self._options.absolute else outcome.scores
-        places = np.arange(scores.size)
-        if scores.size > self._k:
-            bar = np.partition(scores, scores.size - self._k)[scores.size - self._k]
-            places = np.flatnonzero(scores >= bar)
-        return places[np.lexsort((outcome.survivors[places], -scores[places]))[: self._k]]
+        places: NDArray[np.int64] = outcome.best(self._k, self._options.absolute)
+        return places
 
     def _rescore(self, outcome: Outcome) -> None:
         # What is returned is settled here: the others leave before scores of two kinds are compared.

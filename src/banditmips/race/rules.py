@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.rule import BernsteinRule, HoeffdingRule, PairedRule, Rule
+from banditmips.core.rule import BernsteinRule, HoeffdingRule, PairedRule, Rule, share_of_round
 from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
 from banditmips.race.sampling import (
     EVEN_ENOUGH_FOR_CACHE,
@@ -23,7 +23,7 @@ from banditmips.race.sampling import (
 if TYPE_CHECKING:
     from banditmips._options import Options
 
-__all__ = ["OBJECTIVE_CODES", "compares_pairs", "make_rule", "make_sampler", "resolve_sampling"]
+__all__ = ["OBJECTIVE_CODES", "compares_pairs", "least_sample", "make_rule", "make_sampler", "resolve_sampling"]
 
 OBJECTIVE_CODES = {
     "inner_product": PRODUCT,
@@ -37,6 +37,14 @@ OBJECTIVE_CODES = {
 def compares_pairs(options: Options) -> bool:
     """Whether sampled atoms are compared pair by pair, which needs to be told nothing."""
     return options.bound in ("auto", "codes", "paired")
+
+
+def least_sample(options: Options, k: int, n_candidates: int) -> int:
+    """Coordinates of the first round: on fewer, comparing pairs drops nobody (`core.rule.PairedRule`)."""
+    if not compares_pairs(options) or options.delta == 0.0:
+        return 16
+    pairs = max(k * (n_candidates - k), 1) * (2 if options.absolute else 1)
+    return max(16, int(np.ceil(2.0 * (np.log(pairs / share_of_round(1)) - np.log(options.delta)))))
 
 
 def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:

@@ -42,6 +42,7 @@ __all__ = [
     "Situation",
     "coordinate_way",
     "way_to_measure",
+    "why_not_sampled",
     "make_ways",
     "worth_going_on",
 ]
@@ -155,16 +156,8 @@ class Situation:
     def why_exactly(self) -> str | None:
         """Say why all exact scores are the better choice, if they are; None if a race may be."""
         store = self.atoms.store
-        if isinstance(store, SparseStore) and self.options.minimise == "time":
-            if store.by_column is None:
-                return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
-            mean = store.n_stored / store.shape[0]
-            if mean < _SPARSE_RACE:
-                return (
-                    f"atoms have {mean:.3g} stored entries on average; from {_SPARSE_RACE:,} on a race is faster "
-                    "(minimise='multiplies' samples all the same)"
-                )
-            return None
+        if isinstance(store, SparseStore):
+            return why_not_sampled(store) if self.options.minimise == "time" else None
         if isinstance(store, PackedStore):
             return self._why_exactly_packed(store)
         if not isinstance(store, PartStore) or self.takes_cache():
@@ -187,6 +180,19 @@ class Situation:
         if not self.takes_cache() and store.layout.coordinates_chunk[0] / d + returned >= 1.0:
             return "a first sample and the atoms returned take all bytes"
         return None
+
+
+def why_not_sampled(store: SparseStore) -> str | None:
+    """Say why the product of a sparse matrix takes less time than sampling it, if it does."""
+    if store.by_column is None:
+        return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
+    mean = store.n_stored / store.shape[0]
+    if mean >= _SPARSE_RACE:
+        return None
+    return (
+        f"atoms have {mean:.3g} stored entries on average; from {_SPARSE_RACE:,} on a race is faster "
+        "(minimise='multiplies' samples all the same)"
+    )
 
 
 def _share_of_first_round(store: PartStore, n_lines: int) -> float:

@@ -31,7 +31,12 @@ BASELINES = {
     "NAPG-MIPS": 42.0,
     "Greedy-MIPS": 220.0,
 }
-OWN = {("BanditMIPS", "paper"): 9000.0, ("BanditMIPS-alpha", "paper"): 4000.0, ("BanditMIPS", "ours"): 2500.0}
+OWN = {
+    ("BanditMIPS", "paper"): 9000.0,
+    ("BanditMIPS-alpha", "paper"): 4000.0,
+    ("BanditMIPS", "ours"): 2500.0,
+    ("BanditMIPS", "fitted"): 1500.0,
+}
 VARIANTS = {
     ("hoeffding", "uniform"): 20_000.0,
     ("hoeffding_serfling", "uniform"): 15_000.0,
@@ -44,7 +49,7 @@ N_TRIALS = 3
 BASE = Row(
     figure="figure1",
     dataset="NORMAL_CUSTOM",
-    surrogate=False,
+    origin="drawn",
     algorithm="BanditMIPS",
     settings="paper",
     n=100,
@@ -69,20 +74,24 @@ class _Maker:
     def add(self, multiplies, n_trials=N_TRIALS, **values):
         """Add the trials of one setting, with 5 % of noise."""
         base = replace(BASE, **values)
-        base = replace(base, naive=float(base.n * base.d), surrogate=base.dataset in SURROGATES)
+        origin = "surrogate" if base.dataset in SURROGATES else base.origin
+        base = replace(base, naive=float(base.n * base.d), origin=origin)
         for trial in range(n_trials):
             count = min(multiplies * math.exp(0.05 * self._noise.normal()), 2.5 * base.naive)
             self.rows.append(replace(base, trial=trial, seed=trial, multiplies=count, seconds=count * 1e-9))
 
     def figure_1_and_4_and_8_and_9(self):
-        for settings, base in (("paper", 15_000.0), ("ours", 5_000.0)):
+        for settings, base in (("paper", 15_000.0), ("ours", 5_000.0), ("fitted", 3_000.0)):
             for d in (10_000, 100_000, 1_000_000):
                 for dataset in FOUR:
                     growth = (d / 10_000) ** (0.5 if dataset == "NORMAL_CUSTOM" else 0.01)
                     self.add(base * growth, dataset=dataset, d=d, settings=settings)
                 self.add(base, figure="figure4", dataset="Sift-1M", n=10, d=d, settings=settings)
                 self.add(base, figure="figure4", dataset="CryptoPairs", d=d, settings=settings)
-                self.add(base / 5, figure="figure8", dataset="SimpleSong", d=26 * d, n=10, settings=settings)
+                if settings != "fitted":
+                    song = {"notes": ["G4", "C5"], "coefficients": [3.0, 1.25]}
+                    values = {"figure": "figure8", "dataset": "SimpleSong", "settings": settings, "extra": song}
+                    self.add(base / 5, d=26 * d, n=10, **values)
                 self.add(98.0 * d, figure="figure9", dataset="SymmetricNormal", d=d // 10, settings=settings)
 
     def figure_2(self):
@@ -112,13 +121,14 @@ class _Maker:
     def figure_7(self):
         for dataset in ("CORRELATED_NORMAL_CUSTOM", "Netflix"):
             for settings in ("paper", "ours"):
-                for algorithm, power in (("BanditMIPS", 1.0), ("Bucket_AE", 0.6)):
+                for algorithm, power in (("BanditMIPS", 1.0), ("Bucket_AE", 0.6), ("Bucket_AE, exact norms", 0.1)):
                     values = {"figure": "figure7", "dataset": dataset, "algorithm": algorithm, "settings": settings}
                     for n in (5000, 20_000, 80_000):
                         self.add(20.0 * n**power, n=n, d=800, parameters={"scaling": "n"}, **values)
-                    if algorithm == "Bucket_AE":
+                    if algorithm != "BanditMIPS":
                         for d in (1000, 8000, 50_000):
-                            self.add(2000.0, n=1000, d=d, parameters={"scaling": "d"}, **values)
+                            prepared = {"preparation_multiplies": 64_000, "blas_seconds": d * 5e-7}
+                            self.add(2000.0, n=1000, d=d, parameters={"scaling": "d"}, extra=prepared, **values)
 
     def beyond(self):
         for dataset in FOUR:
@@ -127,16 +137,50 @@ class _Maker:
                     settings = "paper" if bound == "hoeffding" else "ours"
                     told = {"bound": bound, "sampling": sampling}
                     self.add(count, figure="beyond_bounds", dataset=dataset, d=d, settings=settings, parameters=told)
-                for settings, count in (("paper", 9000.0), ("ours", 4000.0)):
+                for settings, count in (("paper", 9000.0), ("ours", 4000.0), ("fitted", 2000.0)):
                     values = {"dataset": dataset, "d": d, "settings": settings}
-                    self.add(count, figure="beyond_clock", extra={"blas_seconds": d * 5e-9}, **values)
-                    self.add(count, figure="beyond_theorem1", extra={"bound_theorem1": 160_000.0}, **values)
+                    times = {"blas_seconds": d * 5e-9} | ({} if settings == "paper" else {"fast_seconds": d * 1e-9})
+                    self.add(count, figure="beyond_clock", extra=times, **values)
+                    bound = {"bound_theorem1": 160_000.0, "capped": 0.2}
+                    self.add(count, figure="beyond_theorem1", extra=bound, **values)
             for delta, failures in ((0.001, 0), (0.01, 1), (0.1, 4), (0.3, 11)):
                 for bound, settings in (("hoeffding", "paper"), ("paired", "ours")):
                     told = {"bound": bound, "sampling": "uniform" if settings == "paper" else "auto"}
                     counted = {"failures": failures // (1 + (settings == "paper")), "trials": 200}
                     values = {"dataset": dataset, "delta": delta, "settings": settings, "parameters": told}
                     self.add(9000.0, figure="beyond_failures", n_trials=2, extra=counted, **values)
+
+    def beyond_sweeps(self):
+        for dataset in FOUR:
+            for settings, count in (("paper", 9000.0), ("ours", 4000.0), ("fitted", 2000.0)):
+                for step in range(3):
+                    values = {"dataset": dataset, "settings": settings, "accuracy": 1 - 0.05 * step}
+                    self.add(count / (1 + step), figure="beyond_delta", delta=10.0 ** (step - 3), **values)
+                    self.add(count / (1 + step), figure="beyond_epsilon", epsilon=10.0 ** (step - 3), **values)
+
+    def beyond_the_rest(self):
+        for settings in ("paper", "ours"):
+            for dataset in ("NORMAL_CUSTOM", "CORRELATED_NORMAL_CUSTOM", "MovieLens", "uneven columns"):
+                for beta in (0.0, 0.5, 1.0, None):
+                    told = {"sampling": "optimal"} if beta is None else {"sampling": "weighted", "beta": beta}
+                    times = 1.0 if beta is None else 1.0 + abs(beta - 0.5)
+                    values = {"dataset": dataset, "settings": settings, "parameters": told}
+                    extra = {"variance_over_optimal": times}
+                    self.add(3000.0 * times, figure="beyond_sampling", extra=extra, **values)
+            for dataset in ("NORMAL_CUSTOM", "MovieLens"):
+                for algorithm, times in (("BanditMIPS", 3.0), ("BanditMIPS, warm start", 1.0)):
+                    for m in (1, 10, 100):
+                        values = {"dataset": dataset, "settings": settings, "algorithm": algorithm}
+                        extra = {"blas_seconds": 2e-5}
+                        self.add(
+                            9000.0 * times, figure="beyond_warm_start", parameters={"queries": m}, extra=extra, **values
+                        )
+        for kind in ("spikes", "word counts"):
+            for settings, bound in (("ours", "default without an index"), ("fitted", "default after fit")):
+                for delta in (0.1, 0.01):
+                    extra = {"failures": 0, "trials": 100, "sampled": 90}
+                    values = {"dataset": kind, "settings": settings, "delta": delta, "parameters": {"bound": bound}}
+                    self.add(900.0, figure="beyond_kinds", n_trials=1, extra=extra, **values)
 
 
 @pytest.fixture(scope="package")
@@ -148,6 +192,8 @@ def made_up_rows():
     maker.figures_3_5_6()
     maker.figure_7()
     maker.beyond()
+    maker.beyond_sweeps()
+    maker.beyond_the_rest()
     return maker.rows
 
 
@@ -159,7 +205,7 @@ def made_up_run(made_up_rows, tmp_path_factory):
     run = {
         "quick": True,
         "figures": ["figure1"],
-        "surrogates": list(SURROGATES),
+        "origins": dict.fromkeys(SURROGATES, "surrogate"),
         "machine": {"processor": "made up", "cores": 2},
         "versions": {"banditmips": "0", "numpy": "0"},
         "seeds": [0, 1, 2],

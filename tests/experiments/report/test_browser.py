@@ -41,7 +41,7 @@ def drawn_figures(browser):
 
 
 def check_that_every_figure_draws_without_complaint(page, browser, directory):
-    browser.open(page)
+    browser.open(page, width=1400)
     assert drawn_figures(browser) == []  # nothing is in view yet: the table comes first
     browser.run(DRAW_ALL)
     assert drawn_figures(browser) == list(FIGURE_TITLES)
@@ -77,7 +77,7 @@ def check_that_check_boxes_show_and_hide_curves(page, browser, directory):
     click("button[value=all]")
     assert browser.run(shown) == before
     click("input[value=published]")
-    assert set(browser.run(sources)) == {"paper", "ours", "reference"}
+    assert set(browser.run(sources)) == {"paper", "ours", "fitted", "reference"}
     assert browser.problems == []
 
 
@@ -104,7 +104,7 @@ def check_that_hovering_tells_the_values(page, browser, directory):
 
 
 def check_that_a_phone_shows_it_all_without_scrolling_sideways(page, browser, directory):
-    browser.open(page, width=360, height=740, phone=True)
+    browser.open(page, width=400, height=740, phone=True)
     browser.run(DRAW_ALL.replace(".panel", "#figure1 .panel"))
     assert browser.run("document.querySelectorAll('#figure1 .live svg').length") > 0
     assert browser.run(OVERFLOW) == 0
@@ -114,6 +114,8 @@ def check_that_a_phone_shows_it_all_without_scrolling_sideways(page, browser, di
     assert browser.run(wide) == 0
     browser.screenshot("#figure1", directory / "phone.png")
     assert browser.problems == []
+    browser.open(page, width=320, height=640, phone=True)
+    assert browser.run(OVERFLOW) == 0
 
 
 def check_that_without_scripts_there_are_pictures(page, browser, directory):
@@ -127,7 +129,18 @@ def check_that_without_scripts_there_are_pictures(page, browser, directory):
     boxes = browser.run("[...document.querySelectorAll('.legend input')].map(box => getComputedStyle(box).display)")
     assert set(boxes) == {"none"}
     assert browser.run("document.querySelectorAll('.live svg').length") == 0
+    assert set(browser.run("[...document.querySelectorAll('.save')].map(link => getComputedStyle(link).display)")) == {
+        "none"
+    }
     browser.screenshot("#figure3", directory / "no-scripts.png")
+
+
+def check_that_every_picture_can_be_saved(page, browser, directory):
+    browser.open(page)
+    browser.run(DRAW_ALL.replace(".panel", "#figure9 .panel"))
+    link = browser.run("(link => [link.href, link.download])(document.querySelector('#figure9 .save'))")
+    assert link[0].startswith("data:image/svg+xml,<svg")
+    assert link[1] == "figure9-0.svg"
 
 
 def check_that_paper_gets_the_pictures(page, browser, directory):
@@ -154,6 +167,7 @@ def test_the_page_in_a_browser(page, browser, tmp_path):
         check_that_hovering_tells_the_values,
         check_that_a_phone_shows_it_all_without_scrolling_sideways,
         check_that_without_scripts_there_are_pictures,
+        check_that_every_picture_can_be_saved,
         check_that_paper_gets_the_pictures,
     ):
         check(page, browser, tmp_path)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import pytest
 
 from banditmips.experiments.report import write_report
 from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
+from banditmips.experiments.report.claims import CLAIMS
+from banditmips.experiments.report.docs import BEGIN, END
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
 from banditmips.experiments.report.run_tables import run_table
 from banditmips.experiments.report.styles import SOURCES, style_of
-from banditmips.experiments.rows import Row
+from banditmips.experiments.rows import FIGURES, Row
 
-ROW = Row("figure9", "SymmetricNormal", False, "BanditMIPS", "paper", 9, 1000, 1, 0.1, 0, 0, 0, 9e3, 1.0, 9e3, 1e-3)
+ROW = Row("figure9", "SymmetricNormal", "drawn", "BanditMIPS", "paper", 9, 1000, 1, 0.1, 0, 0, 0, 9e3, 1.0, 9e3, 1e-3)
 VOID = {"meta", "link", "img", "input", "br", "wbr", "hr", "line", "polygon"}
 
 
@@ -48,6 +53,11 @@ class Page(HTMLParser):
 
     def all(self, tag):
         return [attributes for name, attributes in self.tags if name == tag]
+
+
+def unpacked(html, name):
+    (text,) = re.findall(rf'<script type="text/plain" id="{name}">(.*?)</script>', html, re.DOTALL)
+    return gzip.decompress(base64.b64decode(text)).decode()
 
 
 def report(rows, directory, run=None):
@@ -89,18 +99,20 @@ def test_the_page_is_well_formed_and_needs_nothing_else(small):
     assert all(attributes["src"].startswith("data:") for attributes in page.all("img"))
     assert not [attributes for attributes in page.all("script") if "src" in attributes]
     assert {attributes["href"] for attributes in page.all("link")} == {"data:,"}
-    targets = [attributes["href"] for attributes in page.all("a")]
+    # Links to save a picture get their target from a script.
+    targets = [attributes["href"] for attributes in page.all("a") if attributes.get("class") != "save"]
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
     assert {"viewport"} <= {attributes.get("name") for attributes in page.all("meta")}
     assert len(page.all("th")) == sum("scope" in attributes for attributes in page.all("th"))
-    assert html.count("* plotly.js v") == 1
+    assert unpacked(html, "plotly").count("* plotly.js v") == 1
+    # A page that travels alone has no link that it leaves behind.
+    assert all(target.startswith(("#", "https://")) for target in targets)
 
 
 def test_data_for_the_charts_is_strict_json(small):
     _, html, _ = small
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
-    data = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    (panel,) = data["figure9"]
+    data = json.loads(unpacked(html, "data"), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    panel = data["figure9"][0]
     measured = [trace for trace in panel["traces"] if trace["meta"]["source"] == "paper"]
     assert measured[0]["y"] == [8001.0, 16_001.0]
     assert measured[0]["error_y"]["array"][0] == pytest.approx(4.303 / 3**0.5, abs=1e-3)
@@ -109,7 +121,7 @@ def test_data_for_the_charts_is_strict_json(small):
 def test_figures_that_are_missing_say_so(small):
     page, _, _ = small
     text = "".join(page.text)
-    assert text.count("Not run yet. banditmips reproduce") == 12
+    assert text.count("Not run yet. banditmips reproduce") == len(FIGURES) - 1
     assert "banditmips reproduce figure3 runs it" in text
     assert "Not run yet: figure1, figure2, figure3" in text
 
@@ -122,10 +134,27 @@ def test_the_run_is_told(small):
     assert "A quick run" not in text
 
 
+def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):
+    _, _, directory = small
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    for _ in range(2):
+        write_report(directory / "rows.jsonl", directory / "out", page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"before\n{BEGIN}\n\nVersion ")
+    assert text.endswith(f"\n{END}\nafter\n")
+    assert text.count("On SymmetricNormal, BanditMIPS scales linearly with d (appendix G, figure 9)") == 1
+    assert "old" not in text
+    assert f"6 rows, {len(CLAIMS)} claims, 1 reproduced" in text
+    page.write_text(f"{END}\n{BEGIN}\n")
+    with pytest.raises(ValueError, match=r"page\.md must have a line '<!-- verdicts: begin -->'"):
+        write_report(directory / "rows.jsonl", directory / "out", page)
+
+
 def test_no_rows_at_all(tmp_path):
     page, _ = report([], tmp_path, {"quick": True})
     text = " ".join(page.text)
-    assert "25 not run" in text
+    assert f"{len(CLAIMS)} not run" in text
     assert "A quick run" in text
     assert page.all("figure") == []
 
@@ -134,8 +163,8 @@ def test_one_row_and_no_run_file(tmp_path):
     page, _ = report([ROW], tmp_path)
     text = " ".join(page.text)
     assert "There is no run.json beside the rows." in text
-    assert "25 not run" in text  # one value of d has no slope
-    assert len(page.all("figure")) == 1
+    assert f"{len(CLAIMS)} not run" in text  # one value of d has no slope
+    assert len(page.all("figure")) == 2  # multiplies, and time
 
 
 def test_names_are_escaped(tmp_path):
@@ -149,8 +178,37 @@ def test_names_are_escaped(tmp_path):
 def test_a_report_replaces_an_older_one(tmp_path):
     report([ROW], tmp_path)
     page, _ = report([replace(ROW, multiplies=1.0)], tmp_path)
-    assert len(page.all("figure")) == 1
+    assert len(page.all("figure")) == 2
     assert "1.0" in (tmp_path / "out/rows.csv").read_text()
+
+
+def test_data_from_elsewhere_are_left_out_and_told(tmp_path):
+    surrogate = [replace(ROW, dataset="MovieLens", figure="figure1", origin="surrogate", d=d) for d in (1000, 2000)]
+    real = [replace(row, origin="ml-1m/ratings.dat, 0123456789ab", multiplies=77.0) for row in surrogate]
+    page, html = report([*surrogate, *real], tmp_path, {"origins": {"MovieLens": real[0].origin}})
+    text = " ".join(" ".join(page.text).split())
+    assert "Rows of data from elsewhere than now are left out: 2 of MovieLens (a surrogate)." in text
+    assert "Real data: MovieLens (ml-1m/ratings.dat, 0123456789ab)." in text
+    assert "MovieLens (real), n" in text
+    assert "surrogate data" not in text
+    panels = json.loads(unpacked(html, "data"))["figure1"]
+    drawn = [
+        value
+        for panel in panels
+        for trace in panel["traces"]
+        if trace["meta"]["source"] == "paper"
+        for value in trace["y"]
+    ]
+    assert drawn == [77.0, 77.0, 1e-3, 1e-3]  # multiplies, and time
+    assert (tmp_path / "out/rows.csv").read_text().count("surrogate") == 0
+
+
+def test_pictures_in_the_page_are_whole(small):
+    page, _, _ = small
+    for attributes in page.all("img"):
+        head, _, picture = attributes["src"].partition(",")
+        assert head == "data:image/svg+xml"
+        ET.fromstring(unquote(picture))
 
 
 def test_a_missing_or_broken_file_of_rows_is_named(tmp_path):

@@ -20,14 +20,19 @@ from banditmips.experiments.report.points import (
     estimate,
     failure_share,
     mean_extra,
+    of_one_origin,
     proportion,
     published_points,
+    ratio,
     sweep,
+    with_extra,
     write_csv,
 )
 from banditmips.experiments.rows import Row
 
-ROW = Row("figure1", "NORMAL_CUSTOM", False, "BanditMIPS", "paper", 100, 1000, 1, 0.1, None, 0, 0, 9e3, 1.0, 1e5, 1e-3)
+ROW = Row(
+    "figure1", "NORMAL_CUSTOM", "drawn", "BanditMIPS", "paper", 100, 1000, 1, 0.1, None, 0, 0, 9e3, 1.0, 1e5, 1e-3
+)
 
 
 def rows_along(counts, **values):
@@ -69,6 +74,63 @@ def test_trials_of_one_setting_become_one_point():
     assert [len(point.rows) for point in points] == [3, 1, 1, 1]
     assert points[0].multiplies.mean == 101.0
     assert points[0].speed_up == pytest.approx(1e5 / 101.0)
+
+
+def test_rows_of_several_origins_are_never_mixed():
+    surrogate = [replace(ROW, dataset="MovieLens", origin="surrogate", trial=trial) for trial in range(3)]
+    real = [replace(row, origin="ml-1m/ratings.dat, 0123456789ab") for row in surrogate]
+    other_figure = replace(surrogate[0], figure="figure2")
+    rows = [*surrogate, other_figure, ROW, *real[:1]]
+    # The run says where the data come from now.
+    assert of_one_origin(rows, {"MovieLens": real[0].origin}) == ([other_figure, ROW, real[0]], surrogate)
+    assert of_one_origin(rows, {"MovieLens": "surrogate"}) == ([*surrogate, other_figure, ROW], real[:1])
+    # Without a word of the run, what was written last counts.
+    assert of_one_origin(rows, {}) == ([other_figure, ROW, real[0]], surrogate)
+    assert of_one_origin([*real, *surrogate[:1]], {}) == (surrogate[:1], real)
+    assert {point.origin for point in aggregate(rows) if point.dataset == "MovieLens"} == {
+        row.origin for row in rows[::5]
+    }
+
+
+def of_trials(counts, **values):
+    (point,) = aggregate([replace(ROW, trial=trial, multiplies=float(x), **values) for trial, x in enumerate(counts)])
+    return point
+
+
+def test_ratios_have_intervals_over_the_trials():
+    hard = of_trials((100, 1000, 10_000))
+    # Trial by trial twice as much: the trials differ, the ratio does not.
+    double = of_trials((200, 2000, 20_000))
+    assert ratio(double, hard).mean == pytest.approx(2.0)
+    assert ratio(double, hard).low == pytest.approx(2.0)
+    noisy = ratio(of_trials((90, 1100, 9000)), hard)
+    assert noisy.low < 1 < noisy.high
+    alone = ratio(of_trials((200,)), hard)
+    assert alone.low == alone.mean == alone.high == pytest.approx(200 / 3700)
+
+
+def test_ratios_of_other_trials_add_up_both_spreads():
+    few, many = of_trials((100.0, 110.0)), of_trials((50.0, 55.0, 45.0))
+    found = ratio(few, many)
+    error = math.sqrt(np.var([100, 110], ddof=1) / 2 / 105**2 + np.var([50, 55, 45], ddof=1) / 3 / 50**2)
+    assert found.mean == pytest.approx(2.1)
+    assert math.log(found.high / found.mean) == pytest.approx(12.706 * error, rel=1e-3)
+
+
+def test_ratios_cover_the_truth_in_95_of_100():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(500):
+        shared = rng.normal(1.0, 0.3, size=6).clip(0.1)
+        found = ratio(*(of_trials(scale * shared * rng.normal(1.0, 0.05, size=6)) for scale in (2000, 1000)))
+        covered += found.low <= 2.0 <= found.high
+    assert 0.92 <= covered / 500 <= 0.98
+
+
+def test_what_was_multiplied_before_can_be_counted_in():
+    point = of_trials((100, 200), extra={"preparation_multiplies": 1000})
+    assert with_extra(point, "preparation_multiplies").multiplies.mean == 1150
+    assert with_extra(point, "nothing") is None
 
 
 def test_published_points_have_no_intervals():
@@ -160,7 +222,7 @@ def test_level_means_are_fitted_by_all_and_two_points_by_none():
 
 def test_the_table_of_fits_has_a_row_for_each_source():
     published = [point for point in published_points(load_published()) if point.figure == "figure1"]
-    measured = aggregate(rows_along({10: 3, 20: 4}, surrogate=True))
+    measured = aggregate(rows_along({10: 3, 20: 4}, origin="surrogate"))
     table = fit_table(measured, published, ["NORMAL_CUSTOM", "MovieLens"])
     assert [row[:2] for row in table.rows] == [
         ("NORMAL_CUSTOM (surrogate)", "measured, the paper's settings"),

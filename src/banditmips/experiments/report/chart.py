@@ -22,12 +22,15 @@ class Axis:
         None for an axis that fits the data.
     unit
         How its numbers are written: "SI" as 10k, 1M or 5m (thousandths), "" as they are.
+    ticks
+        Places and their labels, where they are not those of the numbers.
     """
 
     label: str
     log: bool
     limits: tuple[float, float] | None = None
     unit: str = "SI"
+    ticks: tuple[tuple[float, str], ...] | None = None
 
     def limits_for(self, values: Iterable[float]) -> tuple[float, float]:
         """Return the limits: the given ones, or a margin around the values, never less than a factor of 4 apart.

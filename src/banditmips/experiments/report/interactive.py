@@ -7,7 +7,7 @@ from typing import Any
 
 from banditmips._extras import require
 from banditmips.experiments.report.chart import Axis, Chart, Panel, Series
-from banditmips.experiments.report.styles import SOURCES
+from banditmips.experiments.report.styles import SOURCES, SourceStyle
 
 __all__ = ["chart_data", "plotly_script"]
 
@@ -75,8 +75,12 @@ def _common(series: Series) -> dict[str, Any]:
         "type": "scatter",
         "name": series.name,
         "meta": {"name": series.name, "source": series.source},
-        "line": {"color": series.style.colour, "dash": look.plotly_dash, "width": look.width + 0.2},
+        "line": {"color": series.style.colour, "dash": _dash(look), "width": look.width + 0.2},
     }
+
+
+def _dash(look: SourceStyle) -> str:
+    return ",".join(f"{length:g}px" for length in look.dashes) or "solid"
 
 
 def _layout(panel: Panel) -> dict[str, Any]:
@@ -105,4 +109,12 @@ def _axis(axis: Axis, limits: tuple[float, float]) -> dict[str, Any]:
         "zeroline": False,
         "automargin": True,
         "tickformat": "~s" if axis.unit else "~g",
+        **_ticks(axis),
     }
+
+
+def _ticks(axis: Axis) -> dict[str, Any]:
+    if axis.ticks is None:
+        return {}
+    places, labels = zip(*axis.ticks, strict=True)
+    return {"tickmode": "array", "tickvals": places, "ticktext": labels}

@@ -1,7 +1,17 @@
 "use strict";
 // Puts an interactive chart over each picture once it comes into view. Check boxes show and hide what they name.
-(function () {
-  const data = JSON.parse(document.getElementById("data").textContent);
+(async function () {
+  if (typeof DecompressionStream === "undefined") { return; }  // an old browser keeps the pictures
+
+  async function unpack(id) {
+    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), function (c) { return c.charCodeAt(0); });
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+
+  const library = document.createElement("script");
+  library.textContent = await unpack("plotly");
+  document.head.append(library);
+  const data = JSON.parse(await unpack("data"));
   const touch = window.matchMedia("(hover: none)").matches;
   const config = { responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"] };
@@ -71,7 +81,12 @@
   }, { rootMargin: "600px" });
 
   document.querySelectorAll(".figure").forEach(function (section) {
-    section.querySelectorAll(".panel").forEach(function (panel) { watcher.observe(panel); });
+    section.querySelectorAll(".panel").forEach(function (panel) {
+      watcher.observe(panel);
+      const link = panel.querySelector(".save");
+      link.href = panel.querySelector(".still").src;
+      link.download = section.id + "-" + panel.dataset.panel + ".svg";
+    });
     const boxes = section.querySelectorAll(".legend input[data-kind=name]");
     section.querySelectorAll(".legend input").forEach(function (box) {
       box.disabled = false;

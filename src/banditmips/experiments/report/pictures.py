@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,9 +54,36 @@ def panel_svg(panel: Panel) -> str:
         _draw(_add_axes(figure, 0.0, 0.0), panel)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    # The prologue belongs to a file of its own, not to a picture within a page.
-    text = file.getvalue()
-    return text[text.index("<svg") :]
+    return _shrink(file.getvalue())
+
+
+def _shrink(svg: str) -> str:
+    """Return a picture in half the letters: without prologue, metadata, indentation, and digits beyond a tenth.
+
+    A page has more than a hundred of them.
+    """
+    text = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", text)
+    text = re.sub(r" transform=\"rotate\(-0 [^)]*\)\"", "", text)
+    text = re.sub(r"(\d+\.\d)\d+", r"\1", text)
+    text = re.sub(r"(?<=[;:]) (?=[^\"]*\")", "", text)
+    text = re.sub(r" id=\"[a-zA-Z0-9.]*_\d+\"", "", text)
+    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"> <", "><", text)
+    text = re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _share_style, text)
+    for number, name in enumerate(dict.fromkeys(re.findall(r"id=\"([mp][0-9a-f]{10})\"", text))):
+        text = text.replace(name, f"{name[0]}{number}")
+    return text
+
+
+def _share_style(marks: re.Match[str]) -> str:
+    """Give the style that all marks of a group have to the group."""
+    styles = set(re.findall(r" style=\"([^\"]*)\"", marks[2]))
+    if len(styles) != 1:
+        return marks[0]
+    (style,) = styles
+    bare = marks[2].replace(f' style="{style}"', "")
+    return f'<g{marks[1]} style="{style}">{bare}</g>'
 
 
 def write_pictures(chart: Chart, directory: Path) -> None:
@@ -120,8 +148,14 @@ def _draw(axes: Any, panel: Panel) -> None:
 def _number(line: Any, axis: Axis, limits: tuple[float, float]) -> None:
     """Set an axis' ticks: whole decades, or some steps within where there are too few of them."""
     ticker = _matplotlib("ticker")
+    if axis.ticks is not None:
+        places, labels = zip(*axis.ticks, strict=True)
+        line.set_major_locator(ticker.FixedLocator(places))
+        line.set_major_formatter(ticker.FixedFormatter(labels))
+        line.set_minor_locator(ticker.NullLocator())
+        return
     if axis.log:
-        steps = (1.0, 2.0, 5.0) if limits[1] / limits[0] < 60 else (1.0,)
+        steps = (1.0, 2.0, 5.0) if max(limits) / min(limits) < 60 else (1.0,)
         line.set_major_locator(ticker.LogLocator(base=10, subs=steps, numticks=9))
         line.set_minor_locator(ticker.NullLocator())
     line.set_major_formatter(ticker.EngFormatter(sep="") if axis.unit else ticker.FormatStrFormatter("%g"))
@@ -132,7 +166,7 @@ def _draw_series(axes: Any, series: Series) -> None:
     look = SOURCES[series.source]
     if series.path:
         xs, ys = zip(*series.path, strict=True)
-        axes.plot(xs, ys, linestyle=look.dash, linewidth=look.width, color=series.style.colour)
+        axes.plot(xs, ys, linestyle=_line_style(look), linewidth=look.width, color=series.style.colour)
     if not series.markers:
         return
     marks = series.marks
@@ -146,6 +180,11 @@ def _draw_series(axes: Any, series: Series) -> None:
     )
     style = _marker(series.style, look)
     axes.plot([mark.x for mark in marks], [mark.y for mark in marks], linestyle="", **style)
+
+
+def _line_style(look: SourceStyle) -> Any:
+    # Lengths in widths of the line, as matplotlib has them.
+    return (0, tuple(length / look.width for length in look.dashes)) if look.dashes else "-"
 
 
 def _marker(style: Style, look: SourceStyle) -> dict[str, Any]:
@@ -169,12 +208,12 @@ def _source_handles(chart: Chart) -> list[Any]:
 def _handle(label: str, style: Style, look: SourceStyle, markers: bool) -> Any:
     marker = _marker(style, look) if markers else {}
     line = _matplotlib("lines").Line2D
-    return line([], [], color=style.colour, label=label, linestyle=look.dash, linewidth=look.width, **marker)
+    return line([], [], color=style.colour, label=label, linestyle=_line_style(look), linewidth=look.width, **marker)
 
 
 def swatch_svg(style: Style, look: SourceStyle, *, marker: bool = True) -> str:
     """Return a piece of line with its marker, for the legend of the page."""
-    dashes = {"-": "", "--": "6 3", ":": "1.5 3", "-.": "6 3 1.5 3"}[look.dash]
+    dashes = " ".join(f"{length:g}" for length in look.dashes)
     line = (
         f'<line x1="1" y1="7" x2="31" y2="7" stroke="{style.colour}" stroke-width="{look.width}"'
         f' stroke-dasharray="{dashes}"/>'

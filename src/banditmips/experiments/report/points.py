@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from banditmips.experiments.published import Published
-from banditmips.experiments.rows import Row
+from banditmips.experiments.rows import SURROGATE, Row
 
 __all__ = [
     "PUBLISHED",
@@ -25,9 +25,13 @@ __all__ = [
     "estimate",
     "failure_share",
     "mean_extra",
+    "of_one_origin",
+    "percent",
     "proportion",
     "published_points",
+    "ratio",
     "sweep",
+    "with_extra",
     "write_csv",
 ]
 
@@ -54,7 +58,7 @@ class Point:
     Attributes
     ----------
     source
-        "paper" or "ours" as in `Row.settings`, or "published".
+        As in `Row.settings`, or "published".
     d
         None where the authors' logs do not tell it.
     speed_up
@@ -67,7 +71,7 @@ class Point:
     dataset: str
     algorithm: str
     source: str
-    surrogate: bool
+    origin: str
     n: int
     d: int | None
     k: int
@@ -83,6 +87,11 @@ class Point:
     @property
     def speed_up(self) -> float | None:
         return None if self.naive is None else self.naive / self.multiplies.mean
+
+    @property
+    def surrogate(self) -> bool:
+        """Whether synthetic numbers stood in for real data."""
+        return self.origin == SURROGATE
 
 
 def estimate(values: Iterable[float], *, low: float = -math.inf, high: float = math.inf) -> Estimate:
@@ -123,6 +132,18 @@ def proportion(successes: int, trials: int) -> Estimate:
     return Estimate(successes / trials, float(interval.low), float(interval.high), trials)
 
 
+def percent(share: float) -> str:
+    r"""Return a share in per cent on one line; never 100 % for less than all.
+
+    Examples
+    --------
+    >>> percent(1.0), percent(0.99999), percent(0.5)
+    ('100\xa0%', '99.9\xa0%', '50.0\xa0%')
+    """
+    number = "100" if share == 1.0 else f"{min(100 * share, 99.9):.1f}"
+    return f"{number}\u00a0%"
+
+
 def compact(count: float) -> str:
     """Return a count as in 10k and 1.5M.
 
@@ -137,6 +158,64 @@ def compact(count: float) -> str:
     return f"{count:.3g}"
 
 
+def of_one_origin(rows: Sequence[Row], origins: Mapping[str, str]) -> tuple[list[Row], list[Row]]:
+    """Return the rows to report, of one origin for each figure and dataset, and those to be left out.
+
+    Where a figure has rows of a dataset from several origins, those count which come from where the last run found the
+    dataset, or, where there are none of these, those that were written last.
+
+    Parameters
+    ----------
+    rows
+        In the order in which they were written.
+    origins
+        By dataset, as ``run.json`` has them.
+    """
+    chosen: dict[tuple[str, str], str] = {}
+    for row in rows:
+        place = row.figure, row.dataset
+        if chosen.get(place) is None or chosen[place] != origins.get(row.dataset):
+            chosen[place] = row.origin
+    kept = [row for row in rows if row.origin == chosen[row.figure, row.dataset]]
+    return kept, [row for row in rows if row.origin != chosen[row.figure, row.dataset]]
+
+
+def ratio(above: Point, below: Point, value: Callable[[Row], float] = lambda row: row.multiplies) -> Estimate:
+    """Return the ratio of the means of two points over their trials, with its 95 % interval.
+
+    The interval is Student's for a linearised ratio: of ``a/mean(a) - b/mean(b)`` where both have the same trials, of
+    the two spreads added up where they do not. Points without several trials each have none.
+
+    Examples
+    --------
+    >>> rows = [Row("figure1", "A", "drawn", "B", "paper", 9, 9, 1, None, None, trial, 0, count, 1.0, 81.0, 1.0)
+    ...         for trial, count in enumerate((2.0, 4.0, 6.0))]
+    >>> point, = aggregate(rows)
+    >>> ratio(point, point)
+    Estimate(mean=1.0, low=1.0, high=1.0, count=3)
+    """
+    if not above.rows or not below.rows:
+        mean = above.multiplies.mean / below.multiplies.mean
+        return Estimate(mean, mean, mean, 1)
+    tops, bottoms = ({row.trial: value(row) for row in point.rows} for point in (above, below))
+    means = [math.fsum(values.values()) / len(values) for values in (tops, bottoms)]
+    mean = means[0] / means[1]
+    count = min(len(tops), len(bottoms))
+    if count < 2:
+        return Estimate(mean, mean, mean, count)
+    if tops.keys() == bottoms.keys():
+        spread = np.std([tops[trial] / means[0] - bottoms[trial] / means[1] for trial in tops], ddof=1)
+        error = float(spread) / math.sqrt(count)
+    else:
+        parts = [
+            float(np.var(list(values.values()), ddof=1)) / len(values) / centre**2
+            for values, centre in zip((tops, bottoms), means, strict=True)
+        ]
+        error = math.sqrt(sum(parts))
+    reach = math.exp(float(stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1)) * error)
+    return Estimate(mean, mean / reach, mean * reach, count)
+
+
 def aggregate(rows: Sequence[Row]) -> list[Point]:
     """Return one point for all trials of the same setting, in the order in which the settings first appear."""
     trials: dict[str, list[Row]] = {}
@@ -146,7 +225,7 @@ def aggregate(rows: Sequence[Row]) -> list[Point]:
 
 
 def _setting(row: Row) -> str:
-    setting = (row.figure, row.dataset, row.algorithm, row.settings, row.surrogate)
+    setting = (row.figure, row.dataset, row.algorithm, row.settings, row.origin)
     return json.dumps([*setting, row.n, row.d, row.k, row.delta, row.epsilon, row.parameters], sort_keys=True)
 
 
@@ -157,7 +236,7 @@ def _point(rows: Sequence[Row]) -> Point:
         dataset=first.dataset,
         algorithm=first.algorithm,
         source=first.settings,
-        surrogate=first.surrogate,
+        origin=first.origin,
         n=first.n,
         d=first.d,
         k=first.k,
@@ -180,7 +259,7 @@ def published_points(published: Iterable[Published]) -> list[Point]:
             dataset=each.dataset,
             algorithm=each.algorithm,
             source=PUBLISHED,
-            surrogate=False,
+            origin=PUBLISHED,
             n=each.n,
             d=each.d,
             k=each.k,
@@ -199,6 +278,14 @@ def mean_extra(point: Point, name: str) -> Estimate | None:
     """Return the mean over the trials of a number in `Row.extra`, or None if no trial has it."""
     values = [float(row.extra[name]) for row in point.rows if row.extra.get(name) is not None]
     return estimate(values, low=0.0) if values else None
+
+
+def with_extra(point: Point, name: str) -> Point | None:
+    """Return the point with a count in `Row.extra` added to the multiplies of every trial, or None if none has it."""
+    if not any(name in row.extra for row in point.rows):
+        return None
+    rows = tuple(replace(row, multiplies=row.multiplies + row.extra.get(name, 0)) for row in point.rows)
+    return replace(point, rows=rows, multiplies=estimate((row.multiplies for row in rows), low=0.0))
 
 
 def failure_share(point: Point) -> Estimate | None:

@@ -1,16 +1,19 @@
-"""The rules that judge claims, with their thresholds; `claims` says which rule belongs to which claim."""
+"""The rules that judge claims of the figures, with their thresholds; `claims` says which belongs to which claim.
+
+Those of the theorems, of sampling and of what the page has beyond the paper are in `theory_rules`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from scipy import stats
-
+from banditmips.experiments.report.factors import agreement, between, fewer
 from banditmips.experiments.report.fits import r_squared, slope
-from banditmips.experiments.report.judging import Evidence, Finding, Grade, Judge, Line, judge_each, surrogates
-from banditmips.experiments.report.points import Estimate, Point, compact, failure_share, mean_extra, sweep
+from banditmips.experiments.report.judging import Agreement, Evidence, Finding, Grade, Judge, Line, judge_each
+from banditmips.experiments.report.points import Point, compact, percent, ratio, sweep, with_extra
+from banditmips.experiments.report.styles import BASELINES
 
 __all__ = [
     "ACCURATE",
@@ -19,7 +22,6 @@ __all__ = [
     "LEVEL",
     "LINEAR",
     "NEARLY",
-    "SIGNIFICANT",
     "SIMILAR_FITS",
     "SQUARE_ROOT",
     "SUBLINEAR",
@@ -29,7 +31,6 @@ __all__ = [
     "baselines_grow",
     "best_trade_off",
     "every_trial_right",
-    "failures_within_delta",
     "fits_alike",
     "grows_linearly",
     "needs_most",
@@ -37,7 +38,6 @@ __all__ = [
     "slope_between",
     "times_ahead",
     "trades_off",
-    "within_theorem_1",
     "worse_trade_off",
 ]
 
@@ -63,8 +63,6 @@ SIMILAR_FITS = 0.1
 """Largest difference of two R^2 that count as similar."""
 WIDE = 2.0
 """Factor between the slowest and the fastest setting that counts as a trade-off."""
-SIGNIFICANT = 0.05
-"""Level of the binomial tests of failure rates, divided by their number."""
 
 
 def slope_between(
@@ -79,16 +77,24 @@ def slope_between(
 ) -> Judge:
     """Claim: multiplies grow with n or d like a power between ``low`` and ``high``; by default, not at all.
 
-    The interval of the power, where there is one, has to end below ``below``: the growth that the claim denies.
+    The interval of the power, where there is one, has to end below ``below``: the growth that the claim denies. Where
+    something is multiplied before the first query, the power with that counted in every query is told as well.
     """
 
+    def prepared(points: Sequence[Point]) -> str:
+        whole = [with_extra(point, "preparation_multiplies") for point in points]
+        fit = slope([point for point in whole if point is not None], axis)
+        return "" if fit is None else f"; {fit.value:.2f} with the norms' multiplies in every query"
+
     def judge(evidence: Evidence, dataset: str) -> Line | None:
-        fit = slope(sweep(evidence.of(figure, dataset, algorithm), axis), axis)
+        points = sweep(evidence.of(figure, dataset, algorithm), axis)
+        fit = slope(points, axis)
         if fit is None:
             return None
         reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
         excluded = fit.high is None or fit.high < below
-        return Line(f"slope {fit}, {reach}", low <= fit.value <= high and excluded)
+        told = prepared(points) if axis == "n" else ""
+        return Line.of(f"slope {fit}, {reach}{told}", low <= fit.value <= high and excluded)
 
     return judge_each(figure, datasets, judge)
 
@@ -106,7 +112,7 @@ def fits_alike(figure: str, datasets: Sequence[str]) -> Judge:
         if fits is None:
             return None
         told = [fits[name] for name in ("log", "square root", "linear")]
-        return Line(f"R² {', '.join(f'{value:.2f}' for value in told)}", max(told) - min(told) <= SIMILAR_FITS)
+        return Line.of(f"R² {', '.join(f'{value:.2f}' for value in told)}", max(told) - min(told) <= SIMILAR_FITS)
 
     return judge_each(figure, datasets, judge)
 
@@ -119,8 +125,12 @@ def every_trial_right(figure: str, datasets: Sequence[str]) -> Judge:
         if not points:
             return None
         least = min(point.accuracy.mean for point in points)
-        worst = "" if least == 1.0 else f" ({_percent(least)} at the worst d)"
-        return Line(f"{_percent(_mean_accuracy(points))} right{worst}, delta {_allowed(points):g}", least == 1.0)
+        worst = "" if least == 1.0 else f" ({percent(least)} at the worst d)"
+        trials = sum(len(point.rows) for point in points)
+        told = f" in {trials:,} trials" if trials else ""
+        return Line.of(
+            f"{percent(_mean_accuracy(points))} right{told}{worst}, delta {_allowed(points):g}", least == 1.0
+        )
 
     each = judge_each(figure, datasets, judge)
 
@@ -141,24 +151,28 @@ def _allowed(points: Sequence[Point]) -> float:
     return max(point.delta or 0.0 for point in points)
 
 
-def times_ahead(dataset: str, algorithm: str, claimed: float) -> Judge:
-    """Claim: at the largest d, the cheapest baseline of figure 2 needs ``claimed`` times as many multiplies."""
+def times_ahead(dataset: str, algorithm: str, claimed: float, named: str) -> Judge:
+    """Claim: at the largest d, the cheapest baseline of figure 2 needs ``claimed`` times as many multiplies.
 
-    def rule(evidence: Evidence) -> Finding:
-        compared = _beside_baselines(evidence, dataset, algorithm)
+    The factor to the baseline that the paper names as the closest is told as well.
+    """
+
+    def judge(evidence: Evidence, name: str) -> Line | None:
+        compared = _beside_baselines(evidence, name, algorithm)
         if compared is None:
-            return Finding(Grade.NOT_RUN)
+            return None
         own, rivals = compared
-        factor, text = _factor(own, rivals)
+        cheapest = min(rivals, key=_multiplies)
+        told = [cheapest]
         accurate = [rival for rival in rivals if rival.accuracy.mean >= ACCURATE]
-        if accurate and min(rivals, key=_multiplies) not in accurate:
-            text += f", {_factor(own, accurate)[1]}"
-        own_accuracy = f"itself {_percent(own.accuracy.mean)} right"
-        line = Line(f"{text}; {own_accuracy}, d {compact(_d(own))}", factor >= NEARLY * claimed)
-        grade = Grade.REPRODUCED if line.agrees else Grade.PARTLY if factor > 1 else Grade.NOT
-        return Finding(grade, {dataset: line}, surrogates(evidence, "figure2", [dataset]))
+        if accurate and cheapest not in accurate:
+            told.append(min(accurate, key=_multiplies))
+        told += [rival for rival in rivals if rival.algorithm == named and rival not in told]
+        factors = ", ".join(_compared(own, rival) for rival in told)
+        line = f"{factors}; itself {percent(own.accuracy.mean)} right, d {compact(_d(own))}"
+        return Line(line, agreement(ratio(cheapest, own), NEARLY * claimed))
 
-    return rule
+    return judge_each("figure2", (dataset,), judge)
 
 
 def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge:
@@ -169,11 +183,18 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
         for algorithm in algorithms:
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
-                factors[algorithm], _ = _factor(*compared)
-        text = ", ".join(f"{algorithm} {_fewer(factor)}" for algorithm, factor in factors.items())
-        return Line(text, min(factors.values()) >= SUBSTANTIAL) if factors else None
+                own, rivals = compared
+                factors[algorithm] = ratio(min(rivals, key=_multiplies), own)
+        if not factors:
+            return None
+        text = ", ".join(f"{algorithm} {fewer(factor)}" for algorithm, factor in factors.items())
+        return Line(text, _weakest(agreement(factor, SUBSTANTIAL) for factor in factors.values()))
 
     return judge_each("figure2", datasets, judge)
+
+
+def _weakest(agreements: Iterable[Agreement]) -> Agreement:
+    return max(agreements, key=list(Agreement).index)
 
 
 def _beside_baselines(evidence: Evidence, dataset: str, algorithm: str) -> tuple[Point, list[Point]] | None:
@@ -189,15 +210,8 @@ def _beside_baselines(evidence: Evidence, dataset: str, algorithm: str) -> tuple
     return None
 
 
-def _factor(own: Point, rivals: Sequence[Point]) -> tuple[float, str]:
-    best = min(rivals, key=_multiplies)
-    factor = best.multiplies.mean / own.multiplies.mean
-    return factor, f"{_fewer(factor)} than {best.algorithm} ({_percent(best.accuracy.mean)} right)"
-
-
-def _fewer(factor: float) -> str:
-    """Say how many times fewer multiplies there are, or how many times more."""
-    return f"{factor:,.3g}× fewer" if factor >= 1 else f"{1 / factor:,.3g}× more"
+def _compared(own: Point, rival: Point) -> str:
+    return f"{fewer(ratio(rival, own))} than {rival.algorithm} ({percent(rival.accuracy.mean)} right)"
 
 
 def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
@@ -209,10 +223,11 @@ def alpha_needs_fewer(datasets: Sequence[str], required: int) -> Judge:
         )
         if not alpha or not plain:
             return None
-        factor = plain[-1].multiplies.mean / alpha[-1].multiplies.mean
+        factor = ratio(plain[-1], alpha[-1])
         accuracies = [_mean_accuracy(points) for points in (alpha, plain)]
-        agrees = factor > 1 and accuracies[0] >= accuracies[1] - AS_ACCURATE
-        return Line(f"{_fewer(factor)}, {_percent(accuracies[0])} right against {_percent(accuracies[1])}", agrees)
+        as_accurate = accuracies[0] >= accuracies[1] - AS_ACCURATE
+        text = f"{fewer(factor)}, {percent(accuracies[0])} right against {percent(accuracies[1])}"
+        return Line(text, agreement(factor) if as_accurate else Agreement.NO)
 
     return judge_each("figure2", datasets, judge, required=required)
 
@@ -230,9 +245,12 @@ def baselines_grow(datasets: Sequence[str]) -> Judge:
         if not slopes:
             return None
         least = min(slopes, key=lambda name: slopes[name])
-        return Line(f"slope {slopes[least]:.2f} or more ({least})", slopes[least] >= AT_LEAST_SQUARE_ROOT)
+        return Line.of(f"slope {slopes[least]:.2f} or more ({least})", slopes[least] >= AT_LEAST_SQUARE_ROOT)
 
     return judge_each("figure2", datasets, judge)
+
+
+_COMPARED = ("BanditMIPS", "BanditMIPS-alpha", *BASELINES)
 
 
 def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
@@ -243,12 +261,13 @@ def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
             others = [
                 other
                 for other in evidence.of("figure2", dataset)
-                if other.d == own.d and other.k == own.k and other.algorithm not in (algorithm, "Naive")
+                if other.d == own.d and other.k == own.k and other.algorithm in _COMPARED and other is not own
             ]
             if others:
                 worst = max(others, key=_multiplies)
-                factor = own.multiplies.mean / worst.multiplies.mean
-                return Line(f"{factor:,.2g}× as many as {worst.algorithm}", factor >= SUBSTANTIAL)
+                factor = ratio(own, worst)
+                text = f"{factor.mean:,.2g}×{between(factor.low, factor.high)} as many as {worst.algorithm}"
+                return Line(text, agreement(factor, SUBSTANTIAL))
         return None
 
     return judge_each("figure2", datasets, judge)
@@ -263,8 +282,7 @@ def best_trade_off(figure: str, datasets: Sequence[str]) -> Judge:
         if not own or not rivals:
             return None
         mine, theirs = _fastest(own), _fastest(rivals)
-        text = f"{_speed_up(mine)}, {_speed_up(theirs)}"
-        return Line(text, mine is not None and (theirs is None or (mine.speed_up or 0) > (theirs.speed_up or 0)))
+        return Line(*_ahead(mine, theirs))
 
     return judge_each(figure, datasets, judge)
 
@@ -273,14 +291,19 @@ def worse_trade_off(figure: str, datasets: Sequence[str], worse: str, better: st
     """Claim: one baseline's trade-off is strictly worse than another's."""
 
     def judge(evidence: Evidence, dataset: str) -> Line | None:
-        points = [evidence.of(figure, dataset, name) for name in (worse, better)]
-        if not all(points):
-            return None
-        low, high = (_fastest(group) for group in points)
-        agrees = high is not None and (low is None or (low.speed_up or 0) < (high.speed_up or 0))
-        return Line(f"{_speed_up(low)}, {_speed_up(high)}", agrees)
+        points = [evidence.of(figure, dataset, name) for name in (better, worse)]
+        return Line(*_ahead(*(_fastest(group) for group in points))) if all(points) else None
 
     return judge_each(figure, datasets, judge)
+
+
+def _ahead(own: Point | None, rival: Point | None) -> tuple[str, Agreement]:
+    """Compare two speed-ups at equal accuracy; one that is never accurate enough has lost."""
+    text = f"{_speed_up(own)}, {_speed_up(rival)}"
+    if own is None or rival is None:
+        return text, Agreement.NO if own is None else Agreement.YES
+    factor = ratio(rival, own)
+    return f"{text}: {fewer(factor)} multiplies", agreement(factor)
 
 
 def _fastest(points: Sequence[Point]) -> Point | None:
@@ -290,7 +313,7 @@ def _fastest(points: Sequence[Point]) -> Point | None:
 
 
 def _speed_up(point: Point | None) -> str:
-    return "none that accurate" if point is None else f"{point.algorithm} {point.speed_up:,.3g}×"
+    return "none that accurate" if point is None else f"{point.algorithm} {compact(point.speed_up or 0.0)}×"
 
 
 def trades_off(figure: str, datasets: Sequence[str]) -> Judge:
@@ -301,49 +324,12 @@ def trades_off(figure: str, datasets: Sequence[str]) -> Judge:
         if len(points) < 2:
             return None
         fast, slow = points[0], points[-1]
-        factor = slow.multiplies.mean / fast.multiplies.mean
-        accuracies = f"{_percent(fast.accuracy.mean)} to {_percent(slow.accuracy.mean)} right"
-        return Line(f"multiplies {factor:,.3g}× apart, {accuracies}", factor >= WIDE)
+        factor = ratio(slow, fast)
+        accuracies = f"{percent(fast.accuracy.mean)} to {percent(slow.accuracy.mean)} right"
+        text = f"multiplies {factor.mean:,.3g}×{between(factor.low, factor.high)} apart, {accuracies}"
+        return Line(text, agreement(factor, WIDE))
 
     return judge_each(figure, datasets, judge)
-
-
-def failures_within_delta() -> Judge:
-    """Claim: a search fails with probability delta at most, at every setting that was counted."""
-
-    def judge(evidence: Evidence, dataset: str) -> Line | None:
-        n_tests = sum(len(_failure_shares(evidence, name)) for name in evidence.datasets("beyond_failures"))
-        shares = _failure_shares(evidence, dataset)
-        if not shares:
-            return None
-        beyond = 0
-        for delta, share in shares:
-            failures = round(share.mean * share.count)
-            chance = stats.binomtest(failures, share.count, delta, alternative="greater").pvalue
-            beyond += chance < SIGNIFICANT / n_tests
-        worst = max(share.mean / delta for delta, share in shares)
-        return Line(f"{beyond} of {len(shares)} settings above delta, worst {worst:,.2g} delta", beyond == 0)
-
-    return judge_each("beyond_failures", None, judge)
-
-
-def _failure_shares(evidence: Evidence, dataset: str) -> list[tuple[float, Estimate]]:
-    points = evidence.of("beyond_failures", dataset)
-    return [(point.delta, share) for point in points if point.delta and (share := failure_share(point)) is not None]
-
-
-def within_theorem_1() -> Judge:
-    """Claim: the multiplies stay within the bound of Theorem 1."""
-
-    def judge(evidence: Evidence, dataset: str) -> Line | None:
-        shares = [
-            point.multiplies.mean / bound.mean
-            for point in evidence.of("beyond_theorem1", dataset)
-            if (bound := mean_extra(point, "bound_theorem1")) is not None
-        ]
-        return Line(f"{min(shares):.2g} to {max(shares):.2g} of the bound", max(shares) <= 1) if shares else None
-
-    return judge_each("beyond_theorem1", None, judge)
 
 
 def _d(point: Point) -> int:
@@ -352,9 +338,3 @@ def _d(point: Point) -> int:
 
 def _multiplies(point: Point) -> float:
     return point.multiplies.mean
-
-
-def _percent(share: float) -> str:
-    """Return a share in per cent on one line; never 100 % for less than all."""
-    number = "100" if share == 1.0 else f"{min(100 * share, 99.9):.1f}"
-    return f"{number}\u00a0%"

@@ -5,9 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from banditmips.experiments.report.points import PUBLISHED
-from banditmips.experiments.rows import OURS, PAPER
+from banditmips.experiments.rows import FITTED, OURS, PAPER, VARIANCE
 
-__all__ = ["BASELINES", "BOUND", "NEUTRAL", "REFERENCE", "SOURCES", "SourceStyle", "Style", "order_of", "style_of"]
+__all__ = [
+    "BASELINES",
+    "BOUND",
+    "FITTED_NAME",
+    "NEUTRAL",
+    "REFERENCE",
+    "SOURCES",
+    "SourceStyle",
+    "Style",
+    "name_of",
+    "order_of",
+    "style_of",
+]
+
+FITTED_NAME = "BanditMIPS, fitted"
+"""What charts call BanditMIPS after `fit`, as it is another thing to most readers."""
 
 REFERENCE = "reference"
 """The source of lines that nobody measured: the naive count, a bound, the diagonal."""
@@ -42,8 +57,8 @@ class SourceStyle:
     ----------
     label
         What the legend says.
-    dash, plotly_dash
-        The line, by matplotlib's name and by Plotly's.
+    dashes
+        Lengths of dashes and gaps in points, in turn; none for a solid line.
     width
         Of the line, in points.
     hollow
@@ -51,8 +66,7 @@ class SourceStyle:
     """
 
     label: str
-    dash: str
-    plotly_dash: str
+    dashes: tuple[float, ...]
     width: float
     hollow: bool
 
@@ -63,9 +77,12 @@ _STYLES = {
     "BanditMIPS": Style("#0072B2", "o", "circle"),
     "BanditMIPS-alpha": Style("#D55E00", "D", "diamond"),
     "Bucket_AE": Style("#000000", "s", "square"),
-    "BanditMIPS, fitted": Style("#00806E", "s", "square"),
+    FITTED_NAME: Style("#00806E", "H", "hexagon2"),
+    "Bucket_AE, exact norms": Style("#7A6A00", "8", "octagon"),
+    "BanditMIPS, warm start": Style("#C2185B", "d", "diamond-tall"),
     "MatchingPursuit": Style("#00806E", "s", "square"),
     "BoundedME": Style("#332288", "^", "triangle-up"),
+    "BoundedME, true range": Style("#6A5ACD", "^", "triangle-up"),
     "Greedy-MIPS": Style("#8A8A1F", "v", "triangle-down"),
     "LSH-MIPS": Style("#CC6677", "<", "triangle-left"),
     "H2-ALSH-MIPS": Style("#B07C00", ">", "triangle-right"),
@@ -88,18 +105,29 @@ _VARIANTS = {
     "hoeffding_serfling, uniform": Style("#332288", "^", "triangle-up"),
     "bernstein, uniform": Style("#BB4A00", "v", "triangle-down"),
     "paired, uniform": Style("#C2185B", "D", "diamond"),
-    "paired, auto": Style("#00806E", "s", "square"),
+    "paired, auto": Style("#7A6A00", "s", "square"),
+    "default without an index": Style("#1A1A1A", "P", "cross"),
+    "default after fit": Style("#00806E", "H", "hexagon2"),
+    "weighted": Style("#0072B2", "o", "circle"),
+    "optimal": Style("#C2185B", "D", "diamond"),
 }
 
 BOUND = Style("#C2185B", "D", "diamond")
 """The look of a bound that a theorem gives."""
 
 SOURCES = {
-    PAPER: SourceStyle("measured, the paper's settings", "-", "solid", 1.8, False),
-    OURS: SourceStyle("measured, this package's defaults", "--", "dash", 1.8, False),
-    PUBLISHED: SourceStyle("published by the authors", ":", "dot", 1.2, True),
-    REFERENCE: SourceStyle("for comparison", "-.", "dashdot", 1.3, False),
+    PAPER: SourceStyle("measured, the paper's settings", (), 1.8, False),
+    VARIANCE: SourceStyle("the same, sigma read as a variance", (10.0, 2.5), 1.5, False),
+    OURS: SourceStyle("measured, this package's defaults without an index", (5.0, 3.0), 1.8, False),
+    FITTED: SourceStyle("measured, this package's defaults after fit", (5.0, 2.0, 1.5, 2.0), 1.8, False),
+    PUBLISHED: SourceStyle("published by the authors", (1.5, 3.0), 1.2, True),
+    REFERENCE: SourceStyle("for comparison", (7.0, 3.0, 2.0, 3.0), 1.2, False),
 }
+
+
+def name_of(algorithm: str, source: str) -> str:
+    """Return what charts call an algorithm."""
+    return FITTED_NAME if (algorithm, source) == ("BanditMIPS", FITTED) else algorithm
 
 
 def style_of(name: str) -> Style:

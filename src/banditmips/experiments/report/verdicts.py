@@ -1,57 +1,97 @@
-"""The verdict table: every claim judged by the same rule on three sources."""
+"""The verdict table: every claim judged by one rule on five sources, with the reasons where it does not come out."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from banditmips.experiments.report.causes import Cause, Known
 from banditmips.experiments.report.claims import CLAIMS, Claim
-from banditmips.experiments.report.judging import Evidence, Finding, Grade
+from banditmips.experiments.report.judging import Agreement, Evidence, Finding, Grade, Line, same_reading
 from banditmips.experiments.report.points import PUBLISHED, Point
-from banditmips.experiments.rows import OURS, PAPER
+from banditmips.experiments.rows import FITTED, OURS, PAPER, VARIANCE
 
-__all__ = ["GRADE_SIGNS", "Verdict", "judge_claims", "summary", "verdict_markdown"]
+__all__ = ["GRADE_SIGNS", "HEADINGS", "SIGNS", "Verdict", "judge_claims", "summary", "verdict_markdown"]
 
 GRADE_SIGNS = {Grade.REPRODUCED: "✓", Grade.PARTLY: "◐", Grade.NOT: "✗", Grade.NOT_RUN: "–"}
+SIGNS = {Agreement.YES: "✓", Agreement.BARELY: "≈", Agreement.NO: "✗"}
+HEADINGS = {
+    PUBLISHED: "authors' logs",
+    PAPER: "paper's settings",
+    VARIANCE: "paper's settings, sigma read as a variance",
+    OURS: "defaults, no index",
+    FITTED: "defaults after fit",
+}
+"""The sources that are judged, and what their columns are called."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with what was found in the authors' logs, with the paper's settings, and with this package's defaults."""
+    """A claim with what was found in each source."""
 
     claim: Claim
-    published: Finding
-    paper: Finding
-    ours: Finding
+    findings: Mapping[str, Finding]
 
     @property
     def grade(self) -> Grade:
-        """The verdict proper, which is that of the measurement with the paper's settings."""
-        return self.paper.grade
+        """The verdict proper, which is that of the source that decides: mostly the paper's settings."""
+        return self.findings[self.claim.decided_by].grade
 
     @property
     def datasets(self) -> list[str]:
-        """The datasets that any of the three sources has something on."""
-        return list(dict.fromkeys([*self.published.lines, *self.paper.lines, *self.ours.lines]))
+        """The datasets that any source has something on; those that the paper does not have last."""
+        names = dict.fromkeys(name for finding in self.findings.values() for name in finding.lines)
+        return sorted(names, key=lambda name: name in self.beside)
+
+    @property
+    def beside(self) -> set[str]:
+        """Datasets that do not count, as the paper does not have them."""
+        return {name for finding in self.findings.values() for name in finding.beside}
 
     @property
     def surrogates(self) -> tuple[str, ...]:
         """The datasets judged for which synthetic numbers stood in."""
-        return tuple(dict.fromkeys((*self.paper.surrogates, *self.ours.surrogates)))
+        return tuple(dict.fromkeys(name for finding in self.findings.values() for name in finding.surrogates))
 
     def notes(self) -> list[str]:
         """Return what a reader of the verdict must know: datasets that were not run, and surrogates."""
-        n_run, n_all = len(self.paper.lines), len(self.datasets)
-        partial = [f"{n_run} of {n_all} datasets run"] if 0 < n_run < n_all else []
+        counted = [name for name in self.datasets if name not in self.beside]
+        n_run = sum(name in self.findings[self.claim.decided_by].lines for name in counted)
+        partial = [f"{n_run} of {len(counted)} datasets run"] if 0 < n_run < len(counted) else []
         return partial + ([f"surrogate data for {', '.join(self.surrogates)}"] if self.surrogates else [])
+
+    def causes(self, dataset: str) -> list[Cause]:
+        """Return why the claim did not come out on a dataset, as far as that is known; nothing where it did."""
+        line = self._line(self.claim.decided_by, dataset)
+        if line is None or line.agrees:
+            return []
+        known = [Known.MARGIN] if line.agreement is Agreement.BARELY else []
+        other = self._line(VARIANCE, dataset)
+        if other is not None and not same_reading(dataset) and _rank(other.agreement) < _rank(line.agreement):
+            known.append(Known.VARIANCE)
+        known += [cause for cause, datasets in self.claim.causes if not datasets or dataset in datasets]
+        logged = self._line(PUBLISHED, dataset)
+        if logged is not None and not logged.agrees:
+            known.append(Known.LOGS)
+        known = known or [Known.UNKNOWN]
+        if dataset in self.surrogates:
+            known.append(Known.SURROGATE)
+        return [cause.value for cause in known]
+
+    def _line(self, source: str, dataset: str) -> Line | None:
+        return self.findings[source].lines.get(dataset)
+
+
+def _rank(agreement: Agreement) -> int:
+    return list(Agreement).index(agreement)
 
 
 def judge_claims(measured: Iterable[Point], published: Iterable[Point]) -> list[Verdict]:
     """Return the verdict on every claim, in the order of the table."""
     points = [*measured, *published]
-    evidence = {source: Evidence(source, points) for source in (PUBLISHED, PAPER, OURS)}
-    return [Verdict(claim, *(claim.judge(evidence[source]) for source in evidence)) for claim in CLAIMS]
+    evidence = {source: Evidence(source, points) for source in HEADINGS}
+    return [Verdict(claim, {source: claim.judge(evidence[source]) for source in evidence}) for claim in CLAIMS]
 
 
 def summary(grades: Iterable[Grade]) -> str:
@@ -67,29 +107,39 @@ def summary(grades: Iterable[Grade]) -> str:
 
 
 def verdict_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return the table and its rules in Markdown."""
-    head = "| claim | paper | authors' logs | measured, paper's settings | measured, defaults | verdict |"
-    lines = [head, "| --- | --- | --- | --- | --- | --- |"]
+    """Return the table, its reasons and its rules in Markdown."""
+    lines = [f"| claim | paper | {' | '.join(HEADINGS.values())} | verdict |", "| --- " * (len(HEADINGS) + 3) + "|"]
     for verdict in verdicts:
         claim = verdict.claim
-        cells = [
-            f"{claim.text} ({claim.where})",
-            claim.paper,
-            *(finding_markdown(finding) for finding in (verdict.published, verdict.paper, verdict.ours)),
-            grade_text(verdict),
-        ]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        findings = [_finding_text(verdict.findings[source]) for source in HEADINGS]
+        lines.append(_row(f"{claim.text} ({claim.where})", claim.paper, *findings, _grade_text(verdict)))
+    lines += ["", "| not, or only partly | why |", "| --- | --- |"]
+    for verdict in verdicts:
+        for reason, datasets in _reasons(verdict).items():
+            lines.append(_row(f"{verdict.claim.text}: {', '.join(datasets)}", reason))
     lines += ["", "| claim | counts as reproduced if |", "| --- | --- |"]
-    lines += [f"| {verdict.claim.text} | {verdict.claim.rule} |" for verdict in verdicts]
+    lines += [_row(verdict.claim.text, verdict.claim.rule) for verdict in verdicts]
     return "\n".join(lines) + "\n"
 
 
-def finding_markdown(finding: Finding) -> str:
-    """Return a finding as the text of one cell."""
-    lines = [f"{'✓' if line.agrees else '✗'} {dataset}: {line.text}" for dataset, line in finding.lines.items()]
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _reasons(verdict: Verdict) -> dict[str, list[str]]:
+    """Return the reasons in words, each with the datasets that it holds for."""
+    reasons: dict[str, list[str]] = {}
+    for dataset in verdict.datasets:
+        for cause in verdict.causes(dataset):
+            place = f" ({cause.document})" if cause.document else ""
+            reasons.setdefault(cause.text + place, []).append(dataset)
+    return reasons
+
+
+def _finding_text(finding: Finding) -> str:
+    lines = [f"{SIGNS[line.agreement]} {dataset}: {line.text}" for dataset, line in finding.lines.items()]
     return "<br>".join(lines) or "-"
 
 
-def grade_text(verdict: Verdict) -> str:
-    """Return a verdict in words, with its notes."""
+def _grade_text(verdict: Verdict) -> str:
     return "; ".join([f"{GRADE_SIGNS[verdict.grade]} {verdict.grade}", *verdict.notes()])

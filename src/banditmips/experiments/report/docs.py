@@ -1,0 +1,50 @@
+"""The verdicts of a run, pasted into a page of the documentation between two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from banditmips._version import __version__
+from banditmips.experiments.origins import where_from
+from banditmips.experiments.report.verdicts import Verdict, summary, verdict_markdown
+from banditmips.experiments.rows import DRAWN, SURROGATE, Row
+
+__all__ = ["BEGIN", "END", "update_docs"]
+
+BEGIN, END = "<!-- verdicts: begin -->", "<!-- verdicts: end -->"
+
+
+def update_docs(page: Path, verdicts: Sequence[Verdict], rows: Sequence[Row], run: Mapping[str, Any] | None) -> None:
+    """Replace what stands between the marks of a page by the verdicts, with the run that they are of.
+
+    Raises
+    ------
+    ValueError
+        If the page does not have each mark once, the first before the second.
+    """
+    text = page.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"{page} must have a line {BEGIN!r} and, after it, a line {END!r}, each once")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    told = f"{_introduction(verdicts, rows, run or {})}\n\n{verdict_markdown(verdicts)}"
+    page.write_text(f"{head}{BEGIN}\n\n{told}\n{END}{tail}", encoding="utf-8")
+
+
+def _introduction(verdicts: Sequence[Verdict], rows: Sequence[Row], run: Mapping[str, Any]) -> str:
+    version = run.get("versions", {}).get("banditmips", __version__)
+    runs = run.get("runs") or [{}]
+    date = str(runs[-1].get("finished") or runs[-1].get("started") or "")[:10]
+    size = "quick run (smaller sizes and fewer trials than the paper's)" if run.get("quick") else "full run"
+    grades = summary(verdict.grade for verdict in verdicts)
+    surrogates = sorted({row.dataset for row in rows if row.origin == SURROGATE})
+    real = sorted({f"{row.dataset} ({where_from(row.origin)})" for row in rows if row.origin not in (DRAWN, SURROGATE)})
+    parts = [
+        f"Version {version}, of a {size}{f' on {date}' if date else ''}: {len(rows):,} rows, {len(verdicts)} claims, "
+        f"{grades}.",
+        f"Surrogates stood in for {', '.join(surrogates)}." if surrogates else "",
+        f"Real data: {', '.join(real)}." if real else "",
+    ]
+    return " ".join(part for part in parts if part)
