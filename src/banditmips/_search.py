@@ -279,7 +279,7 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    _finish_by_products(atom_set, begun, rows)
+    _finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -342,21 +342,21 @@ _TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
 
 
-def _finish_by_products(atom_set: AtomSet, begun: list[_Begun], rows: NDArray[Any]) -> None:
+def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [i for i, one in enumerate(begun) if one.outcome.handed_over]
+    waiting = [one for one in begun if one.outcome.handed_over]
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
-        for i in waiting:
-            begun[i].finish(None)
+        for one in waiting:
+            one.finish(None)
         return
     for start in range(0, len(waiting), _TOGETHER):
         some = waiting[start : start + _TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            chosen = np.ascontiguousarray(rows[some], dtype=array.dtype)
-            products = products_with_all(array, chosen)
-        for i, of_query in zip(some, products, strict=True):
-            begun[i].finish(of_query)
+            vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
+            products = products_with_all(array, vectors)
+        for one, of_query in zip(some, products, strict=True):
+            one.finish(of_query)
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from banditmips.atoms.facts import length_of, longest
 from banditmips.core.loop import Outcome
 from banditmips.core.records import StopReason
 from banditmips.race.sampled import Contest
@@ -83,7 +84,7 @@ class Buckets:
         if self.standard_errors.any():
             z = -float(stdtrit(max(self.n_sampled - 1, 1), delta / means.size)) if delta > 0.0 else np.inf
             means = means + z * self.standard_errors
-        return np.sqrt(self.d * means)
+        return longest(self.d * means, self.d)
 
 
 def race_buckets(
@@ -103,7 +104,7 @@ def race_buckets(
     measure
         Samples a given number of coordinates of a contest's candidates, without dropping any.
     """
-    query_norm = float(np.linalg.norm(contest.problem.query))
+    query_norm = length_of(contest.problem.query)
     limits = contest.limits
     # A third of delta each for the norms, the races and the champions' intervals.
     norm_bounds = buckets.norm_bounds(limits.delta / 3.0)
