@@ -257,7 +257,7 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time":
+        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
             return why
         return self._why_not_sampled()
 
