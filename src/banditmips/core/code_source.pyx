@@ -308,7 +308,7 @@ cdef class CodeSource(Source):
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs
+        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs, deviation
         cdef Py_ssize_t t
         with nogil:
             for t in range(alive.n):
@@ -324,9 +324,11 @@ cdef class CodeSource(Source):
                     size_of_code = error * error * width + max(
                         codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
                     )
+                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
+                # At delta = 0 the quantile is infinite; what does not deviate is known all the same. The unit comes last:
+                # squares of it might be too large or too small.
                 alive.radius[t] = unit * (
-                    quantile * sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
-                    + slack * sqrt(size_of_code)
+                    (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
                 )
             self.scores.widen(alive)
 

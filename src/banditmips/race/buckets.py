@@ -121,7 +121,7 @@ def race_buckets(
             break
         rows = rest[: buckets.size]
         rows = rows[norm_bounds[rows] * query_norm >= bar]
-        entrants = np.concatenate([champions, rows])
+        entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
         part = contest.part(position[entrants], share, left)
         if left is not None:
@@ -130,7 +130,7 @@ def race_buckets(
                 break
         outcome = run(part)
         best = _best(outcome, contest)
-        champions = outcome.survivors[best]
+        champions = np.sort(outcome.survivors[best])
         total = _add(total, outcome)
         if champions.size < contest.k:
             continue

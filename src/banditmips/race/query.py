@@ -149,7 +149,10 @@ class Query:
             return ReaderExact(self._situation.reader())
         few = self._objective == PRODUCT and self._support.size <= self._query.size // 2
         reader = self._situation.reader()
-        return RowsExact(rows, self._query, self._objective, self._map, self._support if few else None, reader.complain)
+        columns = self._support if few else None
+        exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
+        exact.row_cost = self._support.size  # a product with 0 is none, whether or not the entry is read
+        return exact
 
     def outcome(self) -> Outcome:
         """Find the best k, or say that the full product is the better way (``handed_over``)."""
@@ -273,7 +276,7 @@ class Query:
             return "all products take less time than the least that sampling would"
         expected = 0.0
         if compares_pairs(options) and options.objective == "inner_product":
-            quantile = float(np.sqrt(2.0 * np.log(2.0 * n / options.delta)))
+            quantile = float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(options.delta))))
             needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute)
             if not plan.pays(max(needed, first)):
                 return f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
