@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.sampling import ReplacementSampler
 from banditmips.reference import algorithm_1
 

@@ -6,7 +6,7 @@ import pytest
 import banditmips as bm
 from banditmips import StopReason
 from banditmips.atoms.lines import LineReader
-from banditmips.race import kernels
+from banditmips.core import statistics
 from banditmips.race.lines import LimitedSchedule, LineSchedule, QueryLines
 from banditmips.race.sampling import BottomKSampler, UniformSampler
 
@@ -49,7 +49,7 @@ def test_the_variance_is_that_of_lines(weighted):
     d = m * WIDTH - 3
     atoms = np.repeat(rng.normal(size=(1, m)) + 0.5, WIDTH, axis=1)[:, :d]
     query = np.repeat(1.0 + 0.5 * rng.normal(size=m), WIDTH)[:d]
-    lines = QueryLines(query, WIDTH, kernels.PRODUCT)
+    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
     terms, truth = line_terms(atoms, query), float((atoms @ query)[0])
     scores = []
     for seed in range(400):
@@ -57,7 +57,7 @@ def test_the_variance_is_that_of_lines(weighted):
         p = sampler.prefix(size)
         values = np.ascontiguousarray(terms[:, p.coordinates])
         estimates, variances, _ = kernels.sample_estimates(
-            values, np.ones(1), np.ones(size), p.scale, p.unit, p.spread, p.total_unit, kernels.PRODUCT, np.zeros(1)
+            values, np.ones(1), np.ones(size), p.scale, p.unit, p.spread, p.total_unit, statistics.PRODUCT, np.zeros(1)
         )
         scores.append((estimates[0] - truth) / np.sqrt(variances[0]))
     assert abs(np.mean(scores)) < 0.2
@@ -66,14 +66,14 @@ def test_the_variance_is_that_of_lines(weighted):
 
 def test_lines_of_a_query():
     query = np.array([1.0, -2.0, 0.0, 0.0, 0.0, 0.0, 3.0])
-    lines = QueryLines(query, 3, kernels.PRODUCT)
+    lines = QueryLines(query, 3, statistics.PRODUCT)
     np.testing.assert_array_equal(lines.widths, [3, 3, 1])
     np.testing.assert_array_equal(lines.weights, [3.0, 0.0, 3.0])
     np.testing.assert_array_equal(lines.lines, [0, 2])
     np.testing.assert_array_equal(lines.costs(), [2, 0, 1])
     np.testing.assert_array_equal(lines.costs(seen=np.array([1, 5, 6])), [1, 0, 0])
     assert lines.share == 4 / 7
-    assert QueryLines(query, 3, kernels.NEG_SQUARED_DIFFERENCE).lines.size == 3
+    assert QueryLines(query, 3, statistics.NEG_SQUARED_DIFFERENCE).lines.size == 3
 
 
 def test_a_schedule_of_lines_gives_up_on_what_does_not_separate():
@@ -243,8 +243,8 @@ def test_a_line_is_checked_as_it_is_read(lined_array, value):
 
 def test_a_line_reader_remembers_what_belongs_to_the_rows_asked_for(lined_array):
     atoms, query = planted(n=6, d=101)
-    lines = QueryLines(query, WIDTH, kernels.PRODUCT)
-    reader = LineReader(lined_array(atoms, WIDTH), query, lines, kernels.PRODUCT, None, None, False)
+    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
+    reader = LineReader(lined_array(atoms, WIDTH), query, lines, statistics.PRODUCT, None, None, False)
     prefix = UniformSampler(lines.starts.size, 0, None).prefix(5)
     out = np.empty((3, 5))
     reader.read(np.array([4, 1, 2]), prefix, 0, out)

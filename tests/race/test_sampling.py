@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.sampling import (
     BottomKSampler,
     ReplacementSampler,

@@ -6,11 +6,11 @@ from scipy.stats import binom
 
 import banditmips as bm
 from banditmips import datasets
-from banditmips.race.bounds import round_share
+from banditmips.core.rule import share_of_round
 
 
 def test_shares_of_delta_sum_to_at_most_one():
-    shares = [round_share(r) for r in range(1, 100_000)]
+    shares = [share_of_round(r) for r in range(1, 100_000)]
     assert 0.9999 < sum(shares) <= 1.0
 
 
