@@ -36,6 +36,8 @@ __all__ = ["Query", "index_rows"]
 
 _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
+_HIDDEN_SQUARE = 1e-320
+"""What the square of an entry may be although it is nothing in double precision, with room for a sum's roundings."""
 
 
 def index_rows(atoms: AtomSet) -> Rows | None:
@@ -58,7 +60,9 @@ def _known(atoms: AtomSet) -> Known:
         facts, codes = atoms.facts, atoms.codes
         bounds = None
         if facts is not None:
-            bounds = CertainBounds(facts.means, np.sqrt(facts.scatter), atoms.store.shape[1], _CERTAIN_ROUNDING)
+            d = atoms.store.shape[1]
+            spreads = np.sqrt(facts.scatter + d * _HIDDEN_SQUARE)
+            bounds = CertainBounds(facts.means, spreads, d, _CERTAIN_ROUNDING)
         atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
     known: Known = atoms.prepared["known"]
     return known
