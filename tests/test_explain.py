@@ -1,4 +1,4 @@
-"""The planner's decisions in words: `BanditMIPS.explain`, the trace, and the command."""
+"""The planner's decisions in words and numbers: `BanditMIPS.explain`, the trace, the command, and what they go by."""
 
 from dataclasses import replace
 
@@ -7,9 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import banditmips as bm
+from banditmips.atoms import DenseStore
 from banditmips.cli import app
+from banditmips.core.codes import Codes
+from banditmips.core.rotation import Rotation
 from banditmips.race.costs import Costs, _parse
-from banditmips.race.planner import plan_query
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time
 
 
 @pytest.fixture
@@ -18,11 +21,25 @@ def even():
     return rng.uniform(1.0, 2.0, size=(300, 20_000)).astype(np.float32), rng.uniform(1.0, 2.0, 20_000)
 
 
-def test_small_matrices_go_to_blas_and_large_ones_race():
-    costs = Costs()
-    assert plan_query(costs, 10, 10, "cache", False, True).way == "blas"
-    assert plan_query(costs, 4_000, 6_000, "cache", False, True).way == "cache"
-    assert plan_query(costs, 1_000, 100_000, "gather", False, True).way == "gather"
+@pytest.fixture(autouse=True)
+def default_costs(monkeypatch):
+    """Plans are those of a machine that is written down, not of this one."""
+    monkeypatch.setattr("banditmips.race.query.costs", Costs)
+
+
+# --- without an index ---------------------------------------------------------------------------------------------
+
+
+def test_small_matrices_go_to_blas_and_large_ones_may_be_sampled():
+    for n, d in ((10, 10), (100, 10_000), (1_600, 943)):
+        assert not SamplingPlan(Costs(), n, d, 4).can_pay(16)
+    assert SamplingPlan(Costs(), 1_000, 100_000, 4).can_pay(16)
+
+
+def test_costs_decide():
+    assert not SamplingPlan(Costs(gather=1e6), 1_000, 100_000, 4).can_pay(16)
+    assert not SamplingPlan(Costs(round_overhead=1e9), 1_000, 100_000, 4).can_pay(16)
+    assert SamplingPlan(Costs(gather=1.0, probe_overhead=1.0, round_overhead=1.0), 100, 10_000, 4).can_pay(16)
 
 
 def test_a_matrix_in_the_cache_is_cheap_to_multiply():
@@ -31,37 +48,90 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert costs.stream_of(1_000_000) == costs.near_stream
     assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
     assert costs.stream_of(100_000_000) == costs.stream
-    assert plan_query(costs, 100, 10_000, "gather", False, True).way == "blas"
-    assert plan_query(replace(costs, near_stream=0.14), 100, 10_000, "gather", False, True).way == "blas"
-    assert plan_query(costs, 100, 10_000, "cache", False, True).way == "cache"
-    assert plan_query(costs, 1_600, 943, "gather", False, True).way == "blas"
+    assert full_time(costs, 1_000, 1_000, 4, True) == pytest.approx(1e6 * costs.near_stream)
+    assert full_time(costs, 10_000, 10_000, 8, True) == pytest.approx(2e8 * costs.stream)
+    # What BLAS cannot read is multiplied by our own loops.
+    assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
 
 
-def test_without_rescoring_nothing_goes_to_blas_at_once():
-    assert plan_query(Costs(), 10, 10, "cache", False, False).way == "cache"
+def test_sampling_pays_where_few_coordinates_are_needed():
+    plan = SamplingPlan(Costs(), 1_000, 100_000, 4)
+    most = plan.full / (2 * 1_000 * (Costs().gather + Costs().arithmetic))
+    assert plan.pays(0.99 * most)
+    assert not plan.pays(1.01 * most)
+    assert not plan.pays(float("inf"))
 
 
-def test_costs_decide():
-    slow_gather = Costs(gather=1e6)
-    assert plan_query(slow_gather, 1_000, 100_000, "gather", False, True).way == "blas"
+def test_a_probe_knows_what_stands_out():
+    rng = np.random.default_rng(0)
+    noise, query = rng.normal(size=(2_000, 3_000)), 1.0 + 0.3 * rng.normal(size=3_000)
+    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
+    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
+    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 0, False)
+    assert 0.0 < far_apart < closer < 200.0
+    assert alike > 1_000.0
+
+
+def test_a_timed_schedule_spends_no_more_than_its_allowance():
+    """Rounds that drop nobody take at most a twentieth of the full product, or what was expected of them."""
+    plan = SamplingPlan(Costs(), 1_000, 100_000, 4)
+    for expected in (0.0, 30.0):
+        schedule = plan.schedule(expected)
+        size = 0
+        while not schedule.should_finish(1_000, following := schedule.next_size(size, 100_000), 100_000):
+            size = following
+        assert schedule.spent.time <= 0.05 * plan.full + 1_000 * expected * 26.0
+    # What has been dropped pays for more.
+    lucky, unlucky = plan.schedule(0.0), plan.schedule(0.0)
+    assert unlucky.should_finish(1_000, 400, 100_000)
+    assert not lucky.should_finish(20, 400, 100_000)
+
+
+# --- with an index ------------------------------------------------------------------------------------------------
+
+
+def test_times_of_codes():
+    costs, rotation = Costs(), Rotation(6_000, 0)
+    codes = Codes(rotation, np.zeros(6_000), 10, rotation.width)
+    times = code_times(costs, codes, 4_000, 4, True, True)
+    assert times.cell == costs.cell
+    assert times.full == full_time(costs, 4_000, 6_000, 4, True)
+    assert times.row == pytest.approx(6_000 * costs.row + costs.row_overhead)
+    assert times.prepare == pytest.approx(6_016 * costs.rotate + costs.call_overhead)
+    assert code_times(costs, codes, 4_000, 4, False, True).row > 20 * times.row  # entries one by one
 
 
 def test_explain_names_the_way_and_the_reason(even):
     atoms, query = even
     text = bm.BanditMIPS().fit(atoms).explain(query)
-    assert "way: cache" in text
-    assert "because a race takes at least" in text
-    assert "909 coordinates of each atom are cached" in text
-    assert "way: gather" in bm.BanditMIPS(layout="none").fit(atoms).explain(query)
-    assert "way: columns" in bm.BanditMIPS(layout="full", sampling="weighted").fit(atoms).explain(query)
+    assert "atoms: 300 x 20,000, float32" in text
+    assert "codes of 1 bits" in text or "codes of 2 bits" in text
+    assert "means and norms alone leave" in text
+    assert "way: certain bounds, codes, exact rows" in text
+    assert "because: first round about" in text
+    few = bm.BanditMIPS(minimise="multiplies").fit(atoms).explain(query)
+    assert "way: codes, in rounds that double, for few multiplies" in few
+    assert "way: all products at once" in bm.BanditMIPS(layout="codes").fit(atoms[:20, :1_000]).explain(query[:1_000])
+    assert "way: all products, because delta is 0" in bm.BanditMIPS(delta=0.0).fit(atoms).explain(query)
 
 
-def test_explain_names_what_the_compiled_races_do_not_serve(even):
+def test_explain_names_what_is_sampled(even):
     atoms, query = even
-    text = bm.BanditMIPS(bound="bernstein").fit(atoms).explain(query)
-    assert "round by round" in text
-    assert "bound='bernstein'" in text
-    assert "bins" in bm.BanditMIPS(bucket_size=30).fit(atoms).explain(query)
+    sampled = {"minimise": "multiplies"}
+    text = bm.BanditMIPS(layout="coordinates", **sampled).fit(atoms).explain(query)
+    assert "1818 coordinates of each atom are kept" in text
+    assert "way: UniformSampler, bound auto" in text
+    assert "UniformSampler, bound bernstein" in bm.BanditMIPS(bound="bernstein", **sampled).fit(atoms).explain(query)
+    weighted = bm.BanditMIPS(sampling="weighted", **sampled).fit(atoms).explain(query)
+    assert "way: BottomKSampler" in weighted
+    assert "way: all products, because" in bm.BanditMIPS(layout="none").fit(atoms[:30]).explain(query)
+
+
+def test_costs_change_the_way(even, monkeypatch):
+    atoms, query = even
+    index = bm.BanditMIPS().fit(atoms)
+    monkeypatch.setattr("banditmips.race.query.costs", lambda: replace(Costs(), rotate=1e6))
+    assert "way: all products at once" in index.explain(query)
 
 
 def test_explain_takes_one_query(even):
@@ -72,9 +142,8 @@ def test_explain_takes_one_query(even):
 
 def test_a_trace_holds_the_plan(even):
     atoms, query = even
-    trace = bm.BanditMIPS(trace=True).fit(atoms).search(query).trace
-    assert "bound paired" in trace.plan
-    assert "way: cache" in trace.plan
+    index = bm.BanditMIPS(trace=True).fit(atoms)
+    assert index.search(query).trace.plan == index.explain(query)
 
 
 def test_the_command(even, tmp_path):
@@ -84,7 +153,7 @@ def test_the_command(even, tmp_path):
     run = CliRunner().invoke(app, ["explain", str(tmp_path / "atoms.npy"), str(tmp_path / "queries.npy")])
     assert run.exit_code == 0, run.output
     assert "costs (ns): stream" in run.output
-    assert "way: cache" in run.output
+    assert "way: " in run.output
     run = CliRunner().invoke(app, ["explain", str(tmp_path / "atoms.npy"), str(tmp_path / "none.npy")])
     assert run.exit_code == 2
 
