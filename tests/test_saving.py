@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import stat
 import subprocess
 import sys
 import textwrap
@@ -14,7 +17,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips._files import read_file, write_file
+from banditmips._files import write_file
+from banditmips._saved import read_file
 from banditmips.atoms import DenseStore
 
 GOLDEN = Path(__file__).parent / "data" / "golden_index_v1.bm"
@@ -174,10 +178,10 @@ def test_loading_does_not_hold_the_atoms_in_memory(form, path):
 
 
 def test_loading_does_not_read_the_atoms(path):
-    """Zeros written over all of the atoms are noticed by nobody but `verify`, and by exact scores."""
+    """Where checksums are not asked for, zeros written over all of the atoms are noticed by exact scores alone."""
     bm.BanditMIPS(sampling="uniform").fit(ATOMS).save(path)
     overwrite(path, "atoms0", bytes(ATOMS.nbytes))
-    index = bm.load(path)
+    index = bm.load(path, verify="never")
     expected = bm.BanditMIPS(sampling="uniform").fit(ATOMS).search(QUERIES, rescore=False, budget=30 * 400)
     np.testing.assert_equal(asdict(index.search(QUERIES, rescore=False, budget=30 * 400)), asdict(expected))
     np.testing.assert_array_equal(index.search(QUERIES, delta=0.0).scores, 0.0)
@@ -247,6 +251,81 @@ def test_a_damaged_sparse_file_is_an_error_and_not_a_crash(name, path):
     assert (done.returncode, done.stdout.strip()) == (0, f"block {name!r}"), done.stderr[:500]
 
 
+@pytest.mark.parametrize("kind", ["C order", "Fortran order", "removed", "buckets", "joined", "not validated"])
+def test_no_answer_comes_from_a_damaged_block(kind, path):
+    """By default the blocks are compared when an index is first used; damage is found in each of them."""
+    INDICES[kind]().save(path)
+    for name, array in read_file(path).arrays.items():
+        INDICES[kind]().save(path)
+        flip(path, name, array.nbytes // 2)
+        with pytest.raises(bm.CorruptFileError) as caught:
+            bm.load(path).search(QUERIES[0])
+        assert caught.value.where == f"block {name!r}"
+        with pytest.raises(bm.CorruptFileError):
+            bm.load(path, verify="now")
+
+
+@pytest.mark.parametrize(
+    "use", [lambda i: i.search(QUERIES[0]), lambda i: i.explain(QUERIES[0]), lambda i: i.add(ATOMS), pickle.dumps]
+)
+def test_every_use_of_a_damaged_file_is_an_error(use, path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    flip(path, "atoms0", 4321)
+    index = bm.load(path)
+    assert (index.n_atoms, index.n_coordinates) == ATOMS.shape
+    with pytest.raises(bm.CorruptFileError, match=r"index\.bm: block 'atoms0'"):
+        use(index)
+    with pytest.raises(bm.CorruptFileError, match=r"index\.bm: block 'atoms0'"):
+        index.save(path.with_name("other.bm"))
+    assert not path.with_name("other.bm").exists()
+
+
+@pytest.mark.parametrize("verify", ["lazy", "now", "never"])
+@pytest.mark.parametrize("cut", [0, 100, 0.5, -1])
+def test_a_file_cut_short_after_loading_is_an_error_and_not_the_end(cut, verify, path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    index = bm.load(path, verify=verify)
+    fresh = bm.load(path, verify=verify)
+    index.search(QUERIES[0])
+    size = path.stat().st_size
+    os.truncate(path, int(cut * size) if 0 < cut < 1 else cut % size)
+    for which in (index, fresh):
+        with pytest.raises(bm.CorruptFileError, match=r"index\.bm: .*(changed since it was opened|the file ends)"):
+            which.search(QUERIES[0])
+
+
+def test_a_file_written_over_after_loading_is_an_error(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    index = bm.load(path)
+    index.search(QUERIES[0])
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(bm.CorruptFileError, match="changed since it was opened"):
+        index.search(QUERIES[0])
+
+
+def test_verify_has_three_values(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    with pytest.raises(ValueError, match="verify must be one of 'now', 'lazy', 'never', got 'later'"):
+        bm.load(path, verify="later")
+
+
+def test_a_pickled_index_needs_no_file(path):
+    bm.BanditMIPS().fit(ATOMS).save(path)
+    index = pickle.loads(pickle.dumps(bm.load(path)))
+    os.truncate(path, 10)
+    assert index.search(QUERIES[0]).indices == bm.BanditMIPS().fit(ATOMS).search(QUERIES[0]).indices
+    index.verify()
+
+
+def test_a_fifo_is_refused_at_once(path):
+    os.mkfifo(path)
+    with pytest.raises(bm.CorruptFileError, match="it is a FIFO, and only regular files can be read"):
+        bm.load(path)
+    with pytest.raises(FileExistsError, match="is a FIFO, and only regular files are replaced"):
+        bm.BanditMIPS().fit(ATOMS).save(path)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
 def test_a_truncated_file_is_refused(path):
     bm.BanditMIPS().fit(ATOMS).save(path)
     contents = path.read_bytes()
@@ -303,6 +382,42 @@ def flatten_atoms(metadata, arrays):
     arrays["atoms0"] = arrays["atoms0"].ravel()
 
 
+def order_outside(metadata, arrays):
+    arrays["cache_order"][5] = 2000
+
+
+def order_negative(metadata, arrays):
+    arrays["cache_order"][5] = -1
+
+
+def order_twice(metadata, arrays):
+    arrays["cache_order"][5] = arrays["cache_order"][6]
+
+
+def order_of_floats(metadata, arrays):
+    arrays["cache_order"] = arrays["cache_order"].astype(np.float64)
+
+
+def cache_of_integers(metadata, arrays):
+    arrays["cache_prefix"] = arrays["cache_prefix"].astype(np.int8)
+
+
+def no_stores(metadata, arrays):
+    metadata["stores"] = []
+
+
+def huge_shape(metadata, arrays):
+    metadata["shape"] = [1 << 62, 1 << 62]
+
+
+def shape_of_flags(metadata, arrays):
+    metadata["shape"] = [True, 2000]
+
+
+def norms_of_another_type(metadata, arrays):
+    arrays["squared_norms"] = arrays["squared_norms"].astype(np.float32)
+
+
 def rename_store(metadata, arrays):
     metadata["stores"] = ["chunked"]
 
@@ -320,6 +435,15 @@ def rename_store(metadata, arrays):
         flatten_cache,
         flatten_atoms,
         rename_store,
+        order_outside,
+        order_negative,
+        order_twice,
+        order_of_floats,
+        cache_of_integers,
+        no_stores,
+        huge_shape,
+        shape_of_flags,
+        norms_of_another_type,
     ],
 )
 def test_a_sound_file_with_odd_contents_is_refused(change, path):
@@ -330,6 +454,88 @@ def test_a_sound_file_with_odd_contents_is_refused(change, path):
     write_file(path, metadata, arrays)
     with pytest.raises(bm.CorruptFileError, match=r"index\.bm"):
         bm.load(path)
+
+
+def negative_pointer(parts):
+    parts["indptr"][3] = -5
+
+
+def pointer_beyond(parts):
+    parts["indptr"][-1] += 1
+
+
+def falling_pointers(parts):
+    parts["indptr"][3] = parts["indptr"][2] - 1
+
+
+def fewer_pointers(parts):
+    parts["indptr"] = parts["indptr"][:-1]
+
+
+def index_beyond(parts):
+    parts["indices"][7] = 10**9
+
+
+def negative_index(parts):
+    parts["indices"][7] = -1
+
+
+def indices_of_floats(parts):
+    parts["indices"] = parts["indices"].astype(np.float32)
+
+
+def fewer_entries(parts):
+    parts["data"] = parts["data"][:-1]
+
+
+BAD_PARTS = [
+    negative_pointer,
+    pointer_beyond,
+    falling_pointers,
+    fewer_pointers,
+    index_beyond,
+    negative_index,
+    indices_of_floats,
+    fewer_entries,
+]
+
+
+@pytest.mark.parametrize("change", BAD_PARTS)
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_a_sound_file_with_places_outside_the_matrix_is_refused(form, change, path):
+    bm.BanditMIPS().fit(SPARSE.asformat(form)).save(path)
+    saved = read_file(path)
+    arrays = {name: np.array(array) for name, array in saved.arrays.items()}
+    names = {name.rpartition("_")[2]: name for name in arrays if name.startswith("atoms0_")}
+    parts = {part: arrays[name] for part, name in names.items()}
+    change(parts)
+    arrays.update({names[part]: array for part, array in parts.items()})
+    write_file(path, saved.metadata, arrays)
+    with pytest.raises(bm.CorruptFileError, match=r"index\.bm"):
+        bm.load(path)
+
+
+@pytest.mark.parametrize("change", [*BAD_PARTS[:3], index_beyond, negative_index])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_a_matrix_in_memory_with_places_outside_it_is_refused(form, change):
+    matrix = scipy.sparse.coo_array(SPARSE).asformat(form)
+    parts = {"indices": matrix.indices.copy(), "indptr": matrix.indptr.copy()}
+    change(parts)
+    matrix.indices, matrix.indptr = parts["indices"], parts["indptr"]
+    with pytest.raises(ValueError, match=r"atoms\.(indices|indptr) must"):
+        bm.search(matrix, QUERIES[0])
+    with pytest.raises(ValueError, match=r"atoms\.(indices|indptr) must"):
+        bm.BanditMIPS().fit(matrix)
+
+
+@pytest.mark.parametrize("place", [10**9, -1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_coordinates_outside_a_matrix_are_refused(axis, place):
+    matrix = SPARSE.tocoo(copy=True)
+    matrix.coords[axis].setflags(write=True)
+    matrix.coords[axis][3] = place
+    with pytest.raises(ValueError, match=rf"atoms\.coords\[{axis}\] must lie in"):
+        bm.search(matrix, QUERIES[0])
 
 
 class Delegating:

@@ -23,7 +23,8 @@ from banditmips._validate import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._files import SavedFile
+    from banditmips._saved import SavedFile
+    from banditmips._saving import Verify
     from banditmips.atoms import AtomStore, SparseStore
     from banditmips.atoms.cache import CacheSize, WarmCache
     from banditmips.atoms.facts import AtomFacts
@@ -136,6 +137,8 @@ class BanditMIPS:
         self._changed_options: dict[Any, Options] = {}
 
     def _restore(self, file: SavedFile, atom_set: AtomSet) -> None:
+        if self._layout == "full" or self._max_extra_memory is not None or self._bucket_size is not None:
+            file.check()  # atoms are read here
         taken = 0 if atom_set.cache is None else atom_set.cache.nbytes
         by_column = self._copy_by_column(atom_set.store, taken)
         self._file = file
@@ -255,27 +258,35 @@ class BanditMIPS:
         return Buckets.from_sample(values, d, self._bucket_size)
 
     @property
-    def _fitted(self) -> AtomSet:
+    def _known(self) -> AtomSet:
+        """The atoms, to be asked about but not to be read."""
         if self._atom_set is None:
             raise ValueError("this BanditMIPS has no atoms yet: call fit(atoms) first")
         return self._atom_set
 
     @property
+    def _fitted(self) -> AtomSet:
+        """The atoms, to be read: if they are in a file, it has been looked at."""
+        if self._file is not None:
+            self._file.check()
+        return self._known
+
+    @property
     def n_atoms(self) -> int:
         """Number of atoms, removed ones included."""
-        return self._fitted.store.shape[0]
+        return self._known.store.shape[0]
 
     @property
     def n_coordinates(self) -> int:
         """Number of coordinates of an atom."""
-        return self._fitted.store.shape[1]
+        return self._known.store.shape[1]
 
     @property
     def extra_bytes(self) -> int:
         """Memory that the index takes beside the atoms."""
         from banditmips.atoms import JoinedStore, SparseStore
 
-        fitted = self._fitted
+        fitted = self._known
         total = 0 if fitted.cache is None else fitted.cache.nbytes
         if fitted.facts is not None:
             total += fitted.facts.nbytes
@@ -421,13 +432,24 @@ class BanditMIPS:
         self._file.verify()
 
 
-def load(path: str | os.PathLike[str]) -> BanditMIPS:
-    """Open a saved index. The atoms stay on disk and are memory-mapped: what a search does not need is not read.
+def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk and are memory-mapped.
+
+    Parameters
+    ----------
+    path
+        What `BanditMIPS.save` has written.
+    verify : {"lazy", "now", "never"}
+        When to compare the file's contents with their checksums: ``lazy`` when the index is first used, ``now`` before
+        this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
+        (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
+        shall read a little; they are then trusted to be what was saved.
 
     Raises
     ------
     CorruptFileError
-        If the file's head is damaged, or its length is not what it says; `BanditMIPS.verify` checks the rest.
+        If the file is damaged. Searches raise it too: where ``verify="lazy"`` finds damage, and whenever the file has
+        changed since it was opened.
 
     Examples
     --------
@@ -438,14 +460,13 @@ def load(path: str | os.PathLike[str]) -> BanditMIPS:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "atoms.bm")
     ...     bm.BanditMIPS().fit(atoms).save(path)
-    ...     index = bm.load(path)
-    ...     index.verify()
+    ...     index = bm.load(path, verify="now")
     ...     int(index.search(atoms[3]).indices[0])
     3
     """
     from banditmips._saving import load_index
 
-    file, settings, atom_set = load_index(path)
+    file, settings, atom_set = load_index(path, verify)
     index = BanditMIPS(**settings)
     index._restore(file, atom_set)
     return index

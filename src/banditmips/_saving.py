@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
+from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
+from banditmips._files import CorruptFileError, write_file
 from banditmips._query import AtomSet
+from banditmips._saved import SavedFile, read_file
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
 
-__all__ = ["load_index", "save_index"]
+__all__ = ["Verify", "load_index", "save_index"]
 
 _KIND = "index"
+
+Verify = Literal["now", "lazy", "never"]
+VERIFY: tuple[Verify, ...] = get_args(Verify)
+
+_SPARSE = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
+
+_REAL = "fiub"
+_ATOMS = "type of the atoms"
+
+_FACTS = {
+    "squared_norms": ArrayRule("f8", ("n",)),
+    "means": ArrayRule("f8", ("n",)),
+    "scatter": ArrayRule("f8", ("n",), optional=True),  # the first files held none
+    "column_squares": ArrayRule("f4", ("d",)),
+    "range": ArrayRule("f8", (2,)),
+}
+_CACHE = {
+    "cache_order": ArrayRule("i8", ("cached by atom",), below="d", distinct=True),
+    "cache_block": ArrayRule(_ATOMS, ("cached by coordinate", "n")),
+    "cache_prefix": ArrayRule(_ATOMS, ("n", "cached by atom")),
+}
+_REMOVED = {"removed": ArrayRule("b1", ("n",), optional=True)}
 
 
 def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
@@ -64,14 +89,20 @@ def _part_name(name: str, kind: str, part: str) -> str:
     return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
-def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet]:
+def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile, dict[str, Any], AtomSet]:
     """Open a file that `save_index` wrote: (the file, the settings, the atoms)."""
+    if verify not in VERIFY:
+        raise ValueError(f"verify must be one of {', '.join(map(repr, VERIFY))}, got {verify!r}")
     file = read_file(path)
+    if verify == "now":
+        file.check()
+    elif verify == "never":
+        file.trust()
     try:
         if file.metadata.get("kind") != _KIND:
             raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
-        if any(kind != "dense" for kind in file.metadata["stores"]):
-            file.verify()  # SciPy trusts the indices of a sparse matrix: a damaged one could crash the process
+        # What is looked at here is compared here; the atoms and whatever is as large wait for the first search.
+        file.check(*(name for name in file.arrays if _is_looked_at(name)))
         settings = dict(file.metadata["settings"])
         if settings["value_range"] is not None:
             settings["value_range"] = tuple(settings["value_range"])
@@ -79,12 +110,17 @@ def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any],
         _check_settings(settings)
     except CorruptFileError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         # The checksums fit, so another program wrote this, or another version.
         raise CorruptFileError(
             path, "header", f"it is not a saved index as this version writes it ({error})"
         ) from error
     return file, settings, atom_set
+
+
+def _is_looked_at(name: str) -> bool:
+    """Whether loading reads a block: facts, places, and sparse matrices, whose places are as many as their entries."""
+    return name in _FACTS or name in _REMOVED or name == "cache_order" or (name.startswith("atoms") and "_" in name)
 
 
 def _check_settings(settings: dict[str, Any]) -> None:
@@ -99,40 +135,64 @@ def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], 
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts, derived_scatter
 
-    stores = [_get_store(arrays, f"atoms{number}", kind) for number, kind in enumerate(metadata["stores"])]
+    n, d = _checked_shape(metadata["shape"])
+    kinds = metadata["stores"]
+    if not isinstance(kinds, list) or not kinds:
+        raise ValueError("it has no stores")
+    stores = [_get_store(arrays, f"atoms{number}", kind, d) for number, kind in enumerate(kinds)]
+    if sum(store.shape[0] for store in stores) != n:
+        raise ValueError(f"its atoms are {sum(store.shape[0] for store in stores)}, but it says {n}")
     store = stores[0] if len(stores) == 1 else JoinedStore(stores)
-    n, d = store.shape
-    if [n, d] != metadata["shape"]:
-        raise ValueError(f"its atoms have shape {(n, d)}, but it says {metadata['shape']}")
+    sizes, dtypes = {"n": n, "d": d}, {_ATOMS: store.dtype}
     facts = cache = None
     if "squared_norms" in arrays:
-        low, high = arrays["range"].tolist()
-        norms, means = _shaped(arrays, "squared_norms", n), _shaped(arrays, "means", n)
-        # The first files held no scatter.
-        scatter = _shaped(arrays, "scatter", n) if "scatter" in arrays else derived_scatter(norms, means, d)
-        facts = AtomFacts(norms, means, scatter, low, high, _shaped(arrays, "column_squares", d))
+        found = checked_arrays(arrays, _FACTS, sizes, dtypes)
+        norms, means = found["squared_norms"], found["means"]
+        scatter = found["scatter"] if "scatter" in found else derived_scatter(norms, means, d)
+        low, high = found["range"].tolist()
+        facts = AtomFacts(norms, means, scatter, low, high, found["column_squares"])
     if "cache_block" in arrays:
-        block, prefix = arrays["cache_block"], arrays["cache_prefix"]
-        if block.shape[1] != n or prefix.shape[0] != n or block.shape[0] > prefix.shape[1]:
-            raise ValueError(f"its caches have shapes {block.shape} and {prefix.shape}")
-        cache = WarmCache(_shaped(arrays, "cache_order", prefix.shape[1]), np.asarray(block), np.asarray(prefix))
-    removed = _shaped(arrays, "removed", n) if "removed" in arrays else None
+        found = checked_arrays(arrays, _CACHE, sizes, dtypes)
+        if not 1 <= sizes["cached by coordinate"] <= sizes["cached by atom"]:
+            shapes = found["cache_block"].shape, found["cache_prefix"].shape
+            raise ValueError(f"its caches have shapes {shapes[0]} and {shapes[1]}")
+        cache = WarmCache(found["cache_order"], found["cache_block"], found["cache_prefix"])
+    removed = checked_arrays(arrays, _REMOVED, sizes, dtypes).get("removed")
     return AtomSet(store, facts=facts, cache=cache, removed=removed, unchecked=unchecked)
 
 
-def _shaped(arrays: Mapping[str, NDArray[Any]], name: str, length: int) -> NDArray[Any]:
-    array = arrays[name]
-    if array.shape != (length,):
-        raise ValueError(f"its {name} have shape {array.shape}")
-    return np.asarray(array)
+def _checked_shape(shape: Any) -> tuple[int, int]:
+    """Check a shape: whoever reads it may multiply it, and allocate as much."""
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(size) is int for size in shape)
+    if not is_shape or min(shape) < 1 or shape[0] * shape[1] > sys.maxsize:
+        raise ValueError(f"{shape!r} is no shape of atoms")
+    return shape[0], shape[1]
 
 
-def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str) -> AtomStore:
+def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, d: int) -> AtomStore:
     from banditmips.atoms import DenseStore, SparseStore
 
+    sizes = {"d": d}
     if kind == "dense":
-        return DenseStore(arrays[name])
-    n, d = arrays[f"{name}_shape"].tolist()
-    parts = tuple(np.asarray(arrays[_part_name(name, kind, part)]) for part in ("data", "indices", "indptr"))
-    make = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}[kind]
-    return SparseStore(make(parts, shape=(n, d)))
+        atoms = checked_array(name, arrays[name], ArrayRule(_REAL, ("n", "d")), sizes, {})
+        _checked_shape(list(atoms.shape))
+        return DenseStore(atoms)
+    if kind not in _SPARSE:
+        raise ValueError(f"it knows of atoms of the kind {kind!r}")
+    shape = checked_array(f"{name}_shape", arrays[f"{name}_shape"], ArrayRule("i8", (2,)), sizes, {})
+    n, width = _checked_shape(shape.tolist())
+    if width != d:
+        raise ValueError(f"its {name}_shape is {(n, width)}, but its atoms have {d} columns")
+    rules = {
+        "data": ArrayRule(_REAL, ("stored",)),
+        "indices": ArrayRule("i", ("stored",)),
+        "indptr": ArrayRule("i", ("pointers",)),
+    }
+    parts = []
+    for part, rule in rules.items():
+        full = _part_name(name, kind, part)
+        parts.append(checked_array(full, arrays[full], rule, sizes, {}))
+    matrix = _SPARSE[kind]((n, d))
+    # Put in place without a look: SciPy would read all places to choose their type, and `SparseStore` reads them again.
+    matrix.data, matrix.indices, matrix.indptr = parts
+    return SparseStore(matrix)
