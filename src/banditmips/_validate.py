@@ -32,6 +32,7 @@ __all__ = [
 OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
 SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
 LAYOUTS = ("auto", "cache", "full", "none")
+_MOST_ATOMS = (1 << 31) - 1
 BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
 
 
@@ -144,9 +145,12 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_k(k: object) -> int:
     """Check the number of atoms asked for."""
-    if type(k) is int and k > 0:
+    if type(k) is int and 0 < k <= _MOST_ATOMS:
         return k
-    return _check_integer("k", k, minimum=1)
+    k = _check_integer("k", k, minimum=1)
+    if k > _MOST_ATOMS:
+        raise ValueError(f"k must be at most {_MOST_ATOMS}, got {k}")
+    return k
 
 
 def check_bucket_size(bucket_size: object, objective: str) -> int | None:
