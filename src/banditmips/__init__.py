@@ -1,16 +1,19 @@
 """Maximum inner product search in high dimensions, by sampling coordinates adaptively."""
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from banditmips._files import CorruptFileError
-from banditmips._index import BanditMIPS, load
-from banditmips._opening import open_atoms
-from banditmips._result import Round, SearchResult, StopReason, Trace
-from banditmips._search import search
 from banditmips._version import __version__
-from banditmips.packing import PackReport, pack
-from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
+
+if _TYPE_CHECKING:
+    from banditmips._files import CorruptFileError
+    from banditmips._index import BanditMIPS, load
+    from banditmips._opening import open_atoms
+    from banditmips._result import Round, SearchResult, StopReason, Trace
+    from banditmips._search import search
+    from banditmips.packing import PackReport, pack
+    from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 
 __all__ = [
     "BanditMIPS",
@@ -34,9 +37,39 @@ __all__ = [
     "search",
 ]
 
+_HOMES = {
+    "BanditMIPS": "_index",
+    "CorruptFileError": "_files",
+    "MatchingPursuit": "pursuit",
+    "PackReport": "packing",
+    "PursuitResult": "pursuit",
+    "PursuitStop": "pursuit",
+    "Round": "_result",
+    "SearchResult": "_result",
+    "StopReason": "_result",
+    "Trace": "_result",
+    "load": "_index",
+    "matching_pursuit": "pursuit",
+    "open_atoms": "_opening",
+    "pack": "packing",
+    "search": "_search",
+}
+
 
 def __getattr__(name: str) -> _Any:
-    """Import these modules when they are first asked for: most programs need none of them."""
-    if name in ("baselines", "datasets", "distributed"):
+    """Import what is asked for when it is first asked for.
+
+    Nothing heavy is imported before the command line has begun to listen for Ctrl-C, and no program waits for what it
+    does not use.
+    """
+    if name in _HOMES:
+        value = getattr(_importlib.import_module(f"banditmips.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in __all__:
         return _importlib.import_module(f"banditmips.{name}")
     raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,7 +10,7 @@ from banditmips._version import __version__
 from banditmips.cli import compare, data, demo, explain, pack, pursue, reproduce, search
 from banditmips.cli._errors import ReportingGroup
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="banditmips",
@@ -44,8 +44,3 @@ def _start(
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-def main() -> None:
-    """Run the command line, and exit with 0, or 2 for a user's mistake, 1 for a failure, 130 for Ctrl-C."""
-    app(prog_name="banditmips")
