@@ -100,7 +100,9 @@ class SavedFile:
     def _check_unchanged(self) -> None:
         if self._descriptor is None:
             return  # the arrays are in memory, and the file is left alone
-        self._state.check(FileState.of(self._descriptor), self.path)
+        status = os.fstat(self._descriptor)
+        if (status.st_size, status.st_mtime_ns) != self._state:  # every search comes by here
+            self._state.check(FileState.of(self._descriptor), self.path)
 
     def _compare(self, name: str) -> None:
         block, found = self._blocks[name], new_checksum()
