@@ -252,7 +252,9 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
     Examples
     --------
     >>> import tempfile, numpy as np
-    >>>     >>> with tempfile.TemporaryDirectory() as directory:
+    >>> from pathlib import Path
+    >>> from banditmips._saved import read_file
+    >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory) / "atoms.bm"
     ...     write_file(path, {"delta": 0.001}, {"atoms": np.eye(3, dtype=np.float32)})
     ...     saved = read_file(path)

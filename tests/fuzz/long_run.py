@@ -7,6 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
@@ -18,7 +19,7 @@ from fuzzing import GOOD, Examiner, keep
 def cases(random: Random, only: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (kind, case): of every format some of all possible damage in order, some at random; calls; commands."""
     formats = [kind for kind in FORMATS if only in (None, kind)]
-    systematic = {kind: _scattered(kind) for kind in formats}
+    systematic = {kind: _scattered(kind, random) for kind in formats}
     while True:
         for kind in formats:
             for _ in range(5):
@@ -28,31 +29,25 @@ def cases(random: Random, only: str | None) -> Iterator[tuple[str, dict[str, Any
             for _ in range(40):
                 yield "calls", random_call(random)
         if only in (None, "commands"):
-            for _ in range(10):
+            for _ in range(3):
                 yield "commands", random_command(random)
 
 
-def _scattered(kind: str) -> Iterator[dict[str, Any]]:
+def _scattered(kind: str, random: Random) -> Iterator[dict[str, Any]]:
     """Every truncation and every flipped bit, in strides, so that a short run sees all parts of a file; for ever."""
     n = n_damages(kind)
     stride = next(step for step in range(n // 3 + 1, 2 * n) if math.gcd(step, n) == 1)
-    position = 0
+    position = random.randrange(n)
     while True:
         yield damage(kind, position)
         position = (position + stride) % n
 
 
-def main() -> int:
-    """Run, report, and return 1 if anything went wrong."""
-    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0, help="how long (30)")
-    parser.add_argument("--seed", type=int, default=None, help="of the random cases; by default another each time")
-    parser.add_argument("--only", choices=[*FORMATS, "calls", "commands"], default=None, help="one kind of cases")
-    given = parser.parse_args()
-    seed = given.seed if given.seed is not None else time.time_ns() % 2**32
+def run(seed: int, only: str | None, stop: float) -> Counter[tuple[str, str]]:
+    """Try cases until the time is over, keep those that go wrong, and count (kind, verdict)."""
     counts: Counter[tuple[str, str]] = Counter()
-    examiner, stop = Examiner(), time.monotonic() + 60 * given.minutes
-    for kind, case in cases(Random(seed), given.only):
+    examiner = Examiner()
+    for kind, case in cases(Random(seed), only):
         verdict, detail = examiner.verdict(case)
         counts[kind, verdict] += 1
         if verdict not in GOOD:
@@ -60,6 +55,22 @@ def main() -> int:
         if time.monotonic() > stop:
             break
     examiner.close()
+    return counts
+
+
+def main() -> int:
+    """Run, report, and return 1 if anything went wrong."""
+    parser = argparse.ArgumentParser(prog="scripts/fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long (30)")
+    parser.add_argument("--seed", type=int, default=None, help="of the random cases; by default another each time")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that try cases (1)")
+    parser.add_argument("--only", choices=[*FORMATS, "calls", "commands"], default=None, help="one kind of cases")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else time.time_ns() % 2**32
+    stop = time.monotonic() + 60 * given.minutes
+    with ThreadPoolExecutor(given.jobs) as pool:
+        parts = [pool.submit(run, seed + job, given.only, stop) for job in range(given.jobs)]
+        counts = sum((part.result() for part in parts), Counter[tuple[str, str]]())
     verdicts = sorted({verdict for _, verdict in counts})
     print(f"seed {seed}, {counts.total():,} cases")
     print("| | " + " | ".join(verdicts) + " |")
