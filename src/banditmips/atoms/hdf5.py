@@ -36,6 +36,7 @@ class _Hdf5Grid(ChunkGrid):
         self.counts_bytes = dataset.chunks is not None and not dataset.is_virtual
         if self.counts_bytes:
             down, across = dataset.chunks
+            _check_chunks(dataset, None if self._watch is None else os.path.getsize(dataset.file.filename))
         else:
             entries = max(min(_SLAB, memory_limit // 8) // self.dtype.itemsize, 1)
             across = min(d, entries)
@@ -70,6 +71,25 @@ class _Hdf5Grid(ChunkGrid):
     def describe(self, i: int, j: int) -> str:
         """Name a chunk by its place."""
         return f"chunk ({i}, {j})"
+
+
+def _check_chunks(dataset: Any, file_size: int | None) -> None:
+    """Check HDF5's list of chunks, which it reads by without a look: a damaged one ends the process."""
+    where = f"{dataset.file.filename}: dataset {dataset.name!r}"
+    (n, d), (down, across) = dataset.shape, dataset.chunks
+    seen: set[tuple[int, int]] = set()
+
+    def check(chunk: Any) -> None:
+        row, column = chunk.chunk_offset
+        place = row // down, column // across
+        inside = row < n and column < d and row % down == 0 and column % across == 0
+        end = chunk.byte_offset + chunk.size
+        if not inside or place in seen or chunk.size == 0 or (file_size is not None and end > file_size):
+            problem = f"{chunk.size} bytes at byte {chunk.byte_offset}, for row {row}, column {column}"
+            raise CorruptFileError(where, "list of chunks", f"it has one that cannot be: {problem}")
+        seen.add(place)
+
+    dataset.id.chunk_iter(check)
 
 
 def hdf5_store(dataset: Any, memory_limit: int, missing_chunks: str = "error") -> PartStore:
