@@ -11,6 +11,7 @@ import textwrap
 import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ import scipy.sparse
 
 import banditmips as bm
 from banditmips._files import write_file
-from banditmips._saved import read_file
+from banditmips._saved import SavedFile, read_file
 from banditmips.atoms import DenseStore
 
 GOLDEN = Path(__file__).parent / "data" / "golden_index_v1.bm"
@@ -303,6 +304,17 @@ def test_a_file_written_over_after_loading_is_an_error(path):
         index.search(QUERIES[0])
 
 
+@pytest.mark.parametrize("atoms", [ATOMS, ATOMS > 0], ids=["float64", "bool"])
+@pytest.mark.parametrize("options", [{}, {"validate": False, "layout": "none"}], ids=str)
+def test_loading_leaves_the_atoms_for_later(atoms, options, path):
+    bm.BanditMIPS(**options).fit(atoms).save(path)
+    compared = []
+    with mock.patch.object(SavedFile, "_compare", lambda file, name: compared.append(name)):
+        bm.load(path)
+    assert "atoms0" not in compared
+    assert ("squared_norms" in compared) is (options == {})
+
+
 def test_verify_has_three_values(path):
     bm.BanditMIPS().fit(ATOMS).save(path)
     with pytest.raises(ValueError, match="verify must be one of 'now', 'lazy', 'never', got 'later'"):
@@ -418,6 +430,10 @@ def norms_of_another_type(metadata, arrays):
     arrays["squared_norms"] = arrays["squared_norms"].astype(np.float32)
 
 
+def removed_odd(metadata, arrays):
+    arrays["removed"] = np.full(30, 2, dtype=np.uint8).view(np.bool_)
+
+
 def rename_store(metadata, arrays):
     metadata["stores"] = ["chunked"]
 
@@ -435,6 +451,7 @@ def rename_store(metadata, arrays):
         flatten_cache,
         flatten_atoms,
         rename_store,
+        removed_odd,
         order_outside,
         order_negative,
         order_twice,

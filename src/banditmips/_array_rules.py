@@ -98,7 +98,7 @@ def checked_array(
     if not fits:
         raise ValueError(f"its {name} has shape {array.shape}, where {expected_shape} was expected")
     sizes.update({s: n for s, n in zip(rule.shape, array.shape, strict=True) if isinstance(s, str)})
-    if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+    if rule.dtype == "b1" and array.size and array.view(np.uint8).max() > 1:
         raise ValueError(f"its {name} holds a boolean that is neither 0 nor 1")
     if rule.below is not None:
         limit = sizes[rule.below] if isinstance(rule.below, str) else rule.below

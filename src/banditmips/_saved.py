@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -81,14 +82,14 @@ class SavedFile:
             self._compare(name)
         self._check_unchanged()
 
-    def check(self, *names: str) -> None:
-        """Compare these blocks with their checksums (all if none is named), unless that was done before.
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Compare these blocks (None: all of them) with their checksums, unless that was done before.
 
         In any case, raise `CorruptFileError` if the file has changed since it was opened.
         """
         if self._unchecked:
             with self._lock:
-                for name in names or self._blocks:
+                for name in self._blocks if names is None else names:
                     if name in self._unchecked:
                         self._compare(name)
         self._check_unchanged()

@@ -102,7 +102,7 @@ def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile,
         if file.metadata.get("kind") != _KIND:
             raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
         # What is looked at here is compared here; the atoms and whatever is as large wait for the first search.
-        file.check(*(name for name in file.arrays if _is_looked_at(name)))
+        file.check(name for name in file.arrays if _is_looked_at(name))
         settings = dict(file.metadata["settings"])
         if settings["value_range"] is not None:
             settings["value_range"] = tuple(settings["value_range"])
@@ -186,7 +186,8 @@ def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, d: int)
     rules = {
         "data": ArrayRule(_REAL, ("stored",)),
         "indices": ArrayRule("i", ("stored",)),
-        "indptr": ArrayRule("i", ("pointers",)),
+        # Before SciPy makes room for as many.
+        "indptr": ArrayRule("i", ((n if kind == "sparse" else d) + 1,)),
     }
     parts = []
     for part, rule in rules.items():
