@@ -183,7 +183,7 @@ def _small(n: int, d: int) -> Workload:
 
 def _by_layout(goal: float, full_goal: float) -> tuple[Ours, ...]:
     return (
-        Ours("layout=cache", True, _speed_up(goal), {"layout": "cache"}),
+        Ours("layout=coordinates", True, _speed_up(goal), {"layout": "coordinates"}),
         Ours("layout=full", True, _speed_up(full_goal), {"layout": "full"}),
     )
 

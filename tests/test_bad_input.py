@@ -210,7 +210,10 @@ BAD_OPTIONS = {
     "budget below n": ({"budget": 5}, ValueError, ["budget", "each of the 6 atoms", "5"]),
     "n_jobs zero": ({"n_jobs": 0}, ValueError, ["n_jobs", "number of threads", "0"]),
     "n_jobs negative": ({"n_jobs": -2}, ValueError, ["n_jobs", "at least -1", "-2"]),
-    "n_jobs None": ({"n_jobs": None}, TypeError, ["n_jobs", "integer", "None"]),
+    "n_jobs text": ({"n_jobs": "all"}, TypeError, ["n_jobs", "integer", "'all'"]),
+    "minimise": ({"minimise": "multiply"}, ValueError, ["minimise", "'time'", "did you mean 'multiplies'"]),
+    "objective of others": ({"objective": "L2"}, ValueError, ["objective", "'L2'", "did you mean 'neg_sqeuclidean'"]),
+    "inner product of others": ({"objective": "dot"}, ValueError, ["objective", "did you mean 'inner_product'"]),
     "rescore number": ({"rescore": 1}, TypeError, ["rescore", "True or False", "1"]),
     "replacement text": ({"replacement": "no"}, TypeError, ["replacement", "True or False", "'no'"]),
     "absolute None": ({"absolute": None}, TypeError, ["absolute", "True or False", "None"]),
@@ -287,13 +290,41 @@ def test_a_range_that_does_not_hold_the_atoms():
 def test_seeds(find):
     assert_refused(ValueError, ["seed", "at least 0", "-1"], find, ATOMS, QUERY, seed=-1)
     assert_refused(ValueError, ["seed", "2**63", str(2**63)], find, ATOMS, QUERY, seed=2**63)
-    for odd in (1.0, None, True, "0"):
+    for odd in (1.0, True, "0"):
         assert_refused(TypeError, ["seed must be an integer", repr(odd)], find, ATOMS, QUERY, seed=odd)
 
 
 @pytest.mark.parametrize(("name", "meant"), [("detla", "delta"), ("n_job", "n_jobs"), ("samplng", "sampling")])
 def test_unknown_options_suggest_the_nearest(find_with_options, name, meant):
     assert_refused(TypeError, [repr(name), f"did you mean {meant!r}"], find_with_options, ATOMS, QUERY, **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("n_neighbors", "k"),
+        ("top_k", "k"),
+        ("metric", "objective"),
+        ("n_threads", "n_jobs"),
+        ("eps", "epsilon"),
+        ("exclude", "mask"),
+        ("verbose", "progress"),
+    ],
+)
+def test_what_other_libraries_call_an_option_is_answered_with_our_name(find_with_options, name, ours):
+    parts = [repr(name), f"it is called {ours!r} here"]
+    assert_refused(TypeError, parts, find_with_options, ATOMS, QUERY, **{name: 1})
+
+
+def test_random_state_is_the_seed_which_an_index_is_made_with():
+    for call in (bm.search, fitted):
+        assert_refused(TypeError, ["'random_state'", "called 'seed'"], call, ATOMS, QUERY, random_state=1)
+    parts = ["'random_state'", "called 'seed'", "made with"]
+    assert_refused(TypeError, parts, asked_of_an_index, ATOMS, QUERY, random_state=1)
+
+
+def test_k_is_given_to_search_by_whatever_name():
+    assert_refused(TypeError, ["'n_neighbors'", "called 'k'", "give it to search"], bm.BanditMIPS, n_neighbors=3)
 
 
 def test_an_option_like_no_other_lists_those_there_are(find_with_options):
@@ -456,3 +487,21 @@ def test_a_real_signal_leaves_the_index_usable(n_jobs):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines() == ["interrupted early", "usable"], done.stderr
     assert done.returncode != -signal.SIGINT
+
+
+def test_layouts_and_what_one_was_called():
+    parts = ["layout must be one of", "'codes'", "got 'cache'", "did you mean 'coordinates'"]
+    assert_refused(ValueError, parts, bm.BanditMIPS, layout="cache")
+
+
+@pytest.mark.parametrize("kind", [np.ma.array, lambda array: np.ma.masked_greater(array, 1e9)], ids=["bare", "mask"])
+def test_masked_arrays_without_masked_entries(find, kind):
+    result = find(kind(ATOMS), kind(QUERY))
+    assert result.indices[0] == (ATOMS @ QUERY).argmax()
+
+
+def test_masked_signals():
+    found = bm.matching_pursuit(ATOMS, np.ma.array(ATOMS[2]), n_nonzero=1)
+    assert found.indices.tolist() == [2]
+    with pytest.raises(TypeError, match="signal is a masked array"):
+        bm.matching_pursuit(ATOMS, np.ma.masked_less(ATOMS[2], 0), n_nonzero=1)

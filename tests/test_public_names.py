@@ -63,7 +63,7 @@ print(*(name for name in {HEAVY!r} if name in sys.modules))
 def test_search_and_index_take_the_same_options_with_the_same_defaults():
     of_search, of_index = (inspect.signature(call).parameters for call in (bm.search, bm.BanditMIPS))
     assert set(of_search) - OF_A_CALL == set(of_index) - OF_AN_INDEX
-    for name in set(of_search) & set(of_index) - {"unknown"}:
+    for name in set(of_search) & set(of_index):
         assert of_search[name].default == of_index[name].default
         assert of_search[name].kind is of_index[name].kind is inspect.Parameter.KEYWORD_ONLY
 

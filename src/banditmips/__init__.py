@@ -1,19 +1,9 @@
 """Maximum inner product search in high dimensions, by sampling coordinates adaptively."""
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+import typing as _typing
 
 from banditmips._version import __version__
-
-if _TYPE_CHECKING:
-    from banditmips._files import CorruptFileError
-    from banditmips._index import BanditMIPS, load
-    from banditmips._opening import open_atoms
-    from banditmips._result import Round, SearchResult, StopReason, Trace
-    from banditmips._search import search
-    from banditmips.packing import PackReport, pack
-    from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 
 __all__ = [
     "BanditMIPS",
@@ -56,19 +46,30 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> _Any:
-    """Import what is asked for when it is first asked for.
+if _typing.TYPE_CHECKING:
+    from banditmips import baselines, datasets, distributed
+    from banditmips._files import CorruptFileError
+    from banditmips._index import BanditMIPS, load
+    from banditmips._opening import open_atoms
+    from banditmips._result import Round, SearchResult, StopReason, Trace
+    from banditmips._search import search
+    from banditmips.packing import PackReport, pack
+    from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
+else:
 
-    Nothing heavy is imported before the command line has begun to listen for Ctrl-C, and no program waits for what it
-    does not use.
-    """
-    if name in _HOMES:
-        value = getattr(_importlib.import_module(f"banditmips.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in __all__:
-        return _importlib.import_module(f"banditmips.{name}")
-    raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Import what is asked for when it is first asked for.
+
+        Nothing heavy is imported before the command line has begun to listen for Ctrl-C, and no program waits for what
+        it does not use.
+        """
+        if name in _HOMES:
+            value = getattr(_importlib.import_module(f"banditmips.{_HOMES[name]}"), name)
+            globals()[name] = value
+            return value
+        if name in __all__:
+            return _importlib.import_module(f"banditmips.{name}")
+        raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

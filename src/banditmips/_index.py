@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._options import (
+    BoundName,
+    CallOptions,
+    Layout,
+    Minimise,
+    Objective,
+    Sampling,
+    Sigma,
+    suggests_names,
+)
 from banditmips._query import AtomSet, check_range, check_seed, fitted_lane
 from banditmips._result import SearchResult
 from banditmips._search import explain_query, run_queries, show_compilation
 from banditmips._validate import (
     Options,
     as_store,
+    changed_options,
     check_bucket_size,
     check_flag,
     check_layout,
     check_rows,
+    n_jobs_or_one,
     reject_unknown,
+    seed_or_fresh,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +48,12 @@ __all__ = ["BanditMIPS", "load"]
 _MAX_CHANGED = 64
 """Combinations of changed options that an index remembers."""
 
+_OF_A_CALL = "give it to search"
+_BEFORE_FIT = {
+    "seed": "an index's coordinates are kept for the seed it was made with",
+    **dict.fromkeys(("bucket_size", "layout", "max_extra_memory", "validate"), "give it to BanditMIPS before fit"),
+}
+
 
 class BanditMIPS:
     """Atoms that are searched many times: checked once, and with a warm start for every query.
@@ -45,16 +64,18 @@ class BanditMIPS:
 
     Parameters
     ----------
-    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, budget, rescore, \
-    seed, n_jobs, trace, progress
-        As in `banditmips.search`. All but ``seed`` can be changed in a call of `search`; the seed belongs to the cache.
+    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, budget, minimise, \
+    rescore, seed, n_jobs, trace, progress
+        As in `banditmips.search`. All but ``seed`` can be changed in a call of `search`; the seed belongs to the index,
+        and ``seed=None`` is drawn once, when the index is made.
     bucket_size : int, optional
         Sort the atoms by norm into bins of this size and race them bin by bin (the paper's Bucket_AE, which takes 30):
         fewer atoms are looked at where norms differ. Inner products only.
-    layout : {"auto", "cache", "full", "none"}
-        What to keep beside the atoms: ``cache`` keeps a few hundred to a few thousand random coordinates of each atom;
-        ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and sparse queries faster;
-        ``none`` keeps nothing. ``auto`` is ``cache``, or ``full`` where `max_extra_memory` allows it. Atoms in Fortran
+    layout : {"auto", "codes", "coordinates", "full", "none"}
+        What to keep beside the atoms: ``coordinates`` a few hundred to a few thousand random coordinates of each atom,
+        and so does ``codes``; ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and
+        sparse queries faster; ``none`` nothing. ``auto`` is ``coordinates``, or ``full`` where `max_extra_memory`
+        allows it. Atoms in Fortran
         order are used as they are and need no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and
         ``auto`` what was given, unless `max_extra_memory` allows both. Atoms in a file are never copied.
     max_extra_memory : int, optional
@@ -69,6 +90,8 @@ class BanditMIPS:
         Shape of the atoms, removed ones included.
     extra_bytes : int
         Memory that the index takes beside the atoms.
+    seed : int
+        The seed, drawn if none was given.
 
     Examples
     --------
@@ -85,32 +108,32 @@ class BanditMIPS:
     True
     """
 
+    @suggests_names("BanditMIPS", dict.fromkeys(("k", "mask", "queries"), _OF_A_CALL))
     def __init__(
         self,
         *,
         delta: float = 1e-3,
         epsilon: float = 0.0,
-        objective: str = "inner_product",
-        sampling: str = "auto",
+        objective: Objective = "inner_product",
+        sampling: Sampling = "auto",
         beta: float = 0.5,
-        bound: str = "paired",
-        sigma: float | str | None = None,
+        bound: BoundName = "auto",
+        sigma: Sigma = None,
         value_range: tuple[float, float] | None = None,
         replacement: bool = False,
         absolute: bool = False,
+        minimise: Minimise = "time",
         budget: int | None = None,
         rescore: bool = True,
-        seed: int = 0,
-        n_jobs: int = 1,
+        seed: int | None = 0,
+        n_jobs: int | None = 1,
         trace: bool = False,
         progress: bool = False,
         bucket_size: int | None = None,
-        layout: str = "auto",
+        layout: Layout = "auto",
         max_extra_memory: int | None = None,
         validate: bool = True,
-        **unknown: object,
     ) -> None:
-        reject_unknown(unknown, "BanditMIPS", ("bucket_size", "layout", "max_extra_memory", "validate"))
         self._options = Options(
             delta=delta,
             epsilon=epsilon,
@@ -122,10 +145,11 @@ class BanditMIPS:
             value_range=value_range,
             replacement=replacement,
             absolute=absolute,
+            minimise=minimise,
             budget=budget,
             rescore=rescore,
-            seed=seed,
-            n_jobs=n_jobs,
+            seed=seed_or_fresh(seed),
+            n_jobs=n_jobs_or_one(n_jobs),
             trace=trace,
             progress=progress,
         )
@@ -236,8 +260,8 @@ class BanditMIPS:
         """Keep a sparse matrix by row and by column, if the layout asks for it or memory was allowed for it."""
         limit = self._max_extra_memory
         fits = limit is None or store.nbytes <= limit
-        if self._layout == "cache":
-            raise ValueError("layout='cache' keeps coordinates of dense atoms: a sparse matrix takes 'full' or 'none'")
+        if self._layout in ("codes", "coordinates"):
+            raise ValueError(f"layout={self._layout!r} is for dense atoms: a sparse matrix takes 'full' or 'none'")
         if self._layout == "full" and not fits:
             raise ValueError(f"layout='full' needs {store.nbytes} bytes, but max_extra_memory allows {limit}")
         if self._layout == "full" or (self._layout == "auto" and limit is not None and fits):
@@ -272,6 +296,11 @@ class BanditMIPS:
         return self._known
 
     @property
+    def seed(self) -> int:
+        """The seed of every search, drawn if none was given."""
+        return self._options.seed
+
+    @property
     def n_atoms(self) -> int:
         """Number of atoms, removed ones included."""
         return self._known.store.shape[0]
@@ -298,7 +327,9 @@ class BanditMIPS:
         total += sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))
         return total
 
-    def search(self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Any) -> SearchResult:
+    def search(
+        self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Unpack[CallOptions]
+    ) -> SearchResult:
         """Find the k best atoms for each query.
 
         Parameters
@@ -317,14 +348,7 @@ class BanditMIPS:
         """
         chosen = self._options
         if options:
-            if "seed" in options:
-                raise TypeError(
-                    "search has no option 'seed': an index's coordinates are cached for the seed it was made with"
-                )
-            for name in ("bucket_size", "layout", "max_extra_memory", "validate"):
-                if name in options:
-                    raise TypeError(f"search has no option {name!r}: give it to BanditMIPS before fit")
-            reject_unknown([name for name in options if not hasattr(chosen, name)], "search", ("k", "mask"))
+            reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
         if mask is None and type(k) is int and fitted.removed is None:
@@ -334,10 +358,10 @@ class BanditMIPS:
                 array = fitted.store.array  # type: ignore[attr-defined]
                 short = lane.answer_plain(array, fitted.by_column, queries, not fitted.unchecked)
                 if short is not None:
-                    return short
-        return run_queries(fitted, queries, k, chosen, mask)
+                    return short.labelled(self.seed)
+        return run_queries(fitted, queries, k, chosen, mask).labelled(self.seed)
 
-    def _changed(self, options: dict[str, Any]) -> Options:
+    def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""
         try:
             key = tuple((name, type(value), value) for name, value in options.items())
@@ -345,7 +369,7 @@ class BanditMIPS:
         except TypeError:  # a value that cannot be hashed: the options will say what is wrong with it
             key, known = None, None
         if known is None:
-            known = replace(self._options, **options)
+            known = changed_options(self._options, options)
             check_bucket_size(self._bucket_size, known.objective)
             if key is not None and len(self._changed_options) < _MAX_CHANGED:
                 self._changed_options[key] = known

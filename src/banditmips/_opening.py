@@ -11,6 +11,7 @@ import numpy as np
 
 from banditmips._extras import require
 from banditmips._files import open_regular
+from banditmips._options import MissingChunks
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -65,7 +66,7 @@ def open_atoms(
     *,
     dataset: str | None = None,
     memory_limit: int = DEFAULT_MEMORY_LIMIT,
-    missing_chunks: str = "error",
+    missing_chunks: MissingChunks = "error",
     header: bool | None = None,
 ) -> AtomStore:
     """Open atoms in a file, to be searched or fitted where they lie.
@@ -169,7 +170,7 @@ def _check_options(memory_limit: object, missing_chunks: object) -> None:
 
 
 def _open_in_place(
-    kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
+    kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: MissingChunks
 ) -> PartStore | PackedStore:
     purpose = f"reading {os.path.basename(os.fspath(path).rstrip('/'))}"
     if kind == "npy":

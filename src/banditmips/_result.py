@@ -4,70 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from banditmips.core.records import Round, StopReason, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = ["Round", "SearchResult", "StopReason", "Trace"]
-
-
-class StopReason(StrEnum):
-    """Why a search ended."""
-
-    SEPARATED = "separated"
-    """Only k atoms were left: every other one had been dropped."""
-    EXHAUSTED = "exhausted"
-    """Every coordinate of the survivors had been sampled, so that their scores are exact."""
-    FINISHED_EXACTLY = "finished_exactly"
-    """The survivors' exact products were cheaper than more sampling (or ``delta`` is 0)."""
-    EPSILON = "epsilon"
-    """No atom left out can beat a returned one by more than ``epsilon``."""
-    BUDGET = "budget"
-    """The multiplies allowed were used up; the intervals say how sure the answer is."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of a race, as ``trace=True`` records it.
-
-    Attributes
-    ----------
-    n_coordinates
-        Coordinates sampled so far.
-    n_survivors
-        Atoms still in the race after this round's eliminations.
-    leader
-        Index of the k-th best atom by estimate, the one that the others are measured against.
-    indices, scores, lower, upper
-        The leading atoms by estimate (best first) with the confidence intervals of their scores.
-    """
-
-    n_coordinates: int
-    n_survivors: int
-    leader: int
-    indices: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The rounds of one query's race, and how the race was planned.
-
-    `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
-    ruled out by their means and norms.
-    """
-
-    rounds: tuple[Round, ...]
-    plan: str
-    n_candidates: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +52,8 @@ class SearchResult:
         False where ``validate=False`` skipped the check of the atoms for NaN and infinities.
     trace : Trace or tuple of m of them, or None
         What happened in each round, if it was asked for.
+    seed : int or None
+        The seed of the search, which gives the same answer again: drawn where ``seed=None`` was asked for.
     """
 
     indices: NDArray[np.int64]
@@ -119,6 +69,7 @@ class SearchResult:
     bytes_read: Any = 0
     checked: bool = True
     trace: Any = None
+    seed: int | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as ``indices, scores``."""
@@ -176,6 +127,11 @@ class SearchResult:
             checked=all(r.checked for r in results),
             trace=tuple(r.trace for r in results) if traced else None,
         )
+
+    def labelled(self, seed: int) -> Self:
+        """Say with which seed this was found; for a result that nobody else has seen yet."""
+        self.__dict__["seed"] = seed
+        return self
 
     def __getitem__(self, query: int) -> SearchResult:
         """Return the result of one query of a batch."""

@@ -106,6 +106,8 @@ def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile,
         settings = dict(file.metadata["settings"])
         if settings["value_range"] is not None:
             settings["value_range"] = tuple(settings["value_range"])
+        if settings["layout"] == "cache":
+            settings["layout"] = "coordinates"  # as the first files called it
         atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
         _check_settings(settings)
     except CorruptFileError:

@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._query import AtomSet, Query, bare_lane, candidates_of, check_range, check_seed, lane_for
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
-from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, reject_unknown
+from banditmips._validate import Options, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
 
 __all__ = ["empty_batch", "explain_query", "run_queries", "search", "show_compilation"]
 
+_OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
+
+@suggests_names("search", dict.fromkeys(("bucket_size", "layout", "max_extra_memory", "validate"), _OF_AN_INDEX))
 def search(
     atoms: Any,
     queries: ArrayLike,
@@ -26,30 +30,30 @@ def search(
     *,
     delta: float = 1e-3,
     epsilon: float = 0.0,
-    objective: str = "inner_product",
-    sampling: str = "auto",
+    objective: Objective = "inner_product",
+    sampling: Sampling = "auto",
     beta: float = 0.5,
-    bound: str = "paired",
-    sigma: float | str | None = None,
+    bound: BoundName = "auto",
+    sigma: Sigma = None,
     value_range: tuple[float, float] | None = None,
     replacement: bool = False,
     absolute: bool = False,
+    minimise: Minimise = "time",
     budget: int | None = None,
     rescore: bool = True,
     mask: ArrayLike | None = None,
-    seed: int = 0,
-    n_jobs: int = 1,
+    seed: int | None = 0,
+    n_jobs: int | None = 1,
     trace: bool = False,
     progress: bool = False,
-    **unknown: object,
 ) -> SearchResult:
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``bound="paired"`` is asymptotic; the others rest on a theorem whenever what you told them
-    is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of different
-    queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide delta
-    by m.
+    (see docs/guarantees.md): ``paired``, the default, is asymptotic; the others rest on a theorem whenever what you
+    told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
+    different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
+    delta by m.
 
     Parameters
     ----------
@@ -74,8 +78,8 @@ def search(
         ``uniform`` for the other bounds. Coordinates where the query is 0 are never sampled for products.
     beta : float
         Exponent of the weights.
-    bound : {"paired", "hoeffding", "hoeffding_serfling", "bernstein"}
-        Confidence bound by which atoms are dropped.
+    bound : {"auto", "codes", "paired", "hoeffding", "hoeffding_serfling", "bernstein"}
+        Confidence bound by which atoms are dropped. ``auto`` takes the best one that needs to be told nothing.
     sigma : float, "estimate" or None
         For the Hoeffding bounds: sub-Gaussian parameter of one sampled term: ``q[J]*v[J]`` for uniform sampling,
         ``q[J]*v[J]/(d*w[J])`` with weights, over the norms for the cosine. ``"estimate"`` takes the
@@ -86,6 +90,8 @@ def search(
         Draw coordinates with replacement, as in the paper's analysis.
     absolute : bool
         Rank by the size of the score, whatever its sign.
+    minimise : {"time", "multiplies"}
+        Take the way that is fastest on this machine, or the one with the fewest multiplies.
     budget : int, optional
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
@@ -95,11 +101,12 @@ def search(
         and no atom costs d unless sampling comes to that.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
-    seed : int
-        The same seed gives the same answer at any batch size or number of threads.
-    n_jobs : int
-        Threads, -1 for one for each core: over the queries of a batch, or over the atoms where one query has many of
-        them to read or to multiply. The answer is the same at any number.
+    seed : int or None
+        The same seed gives the same answer at any batch size or number of threads. None draws a fresh one, which the
+        result names.
+    n_jobs : int or None
+        Threads, -1 for one for each core, None for one: over the queries of a batch, or over the atoms where one query
+        has many of them to read or to multiply. The answer is the same at any number.
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
@@ -125,7 +132,7 @@ def search(
     >>> result.n_multiplies < atoms.size / 4
     True
     """
-    reject_unknown(unknown, "search", ("k", "mask"))
+    seed = seed_or_fresh(seed)
     options = _options(
         delta,
         epsilon,
@@ -137,10 +144,11 @@ def search(
         value_range,
         replacement,
         absolute,
+        minimise,
         budget,
         rescore,
         seed,
-        n_jobs,
+        n_jobs_or_one(n_jobs),
         trace,
         progress,
     )
@@ -150,13 +158,13 @@ def search(
             lane = bare_lane(atoms, options, k)
             short = None if lane is None else lane.answer_plain(atoms, None, queries, True)
             if short is not None:
-                return short
-        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
+                return short.labelled(seed)
+        return run_queries(AtomSet(as_store(atoms)), queries, k, options, mask).labelled(seed)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
-    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
+    return _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read).labelled(seed)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:

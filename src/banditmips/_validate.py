@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import os
+import secrets
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+from banditmips._options import BoundName, Layout, Minimise, Objective, Sampling, Sigma, check_names
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -21,19 +24,34 @@ __all__ = [
     "as_mask",
     "as_queries",
     "as_store",
+    "changed_options",
     "check_bucket_size",
     "check_k",
     "check_layout",
     "check_positive",
     "check_rows",
+    "n_jobs_or_one",
     "reject_unknown",
+    "seed_or_fresh",
 ]
 
-OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "neg_l1")
-SAMPLINGS = ("auto", "weighted", "optimal", "uniform", "sorted")
-LAYOUTS = ("auto", "cache", "full", "none")
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+BOUNDS: tuple[BoundName, ...] = get_args(BoundName)
 _MOST_ATOMS = (1 << 31) - 1
-BOUNDS = ("hoeffding", "hoeffding_serfling", "bernstein", "paired")
+MINIMISE: tuple[Minimise, ...] = get_args(Minimise)
+
+_OTHER_WORDS = {
+    "objective": {
+        **dict.fromkeys(("ip", "dot", "dot_product", "inner", "mips"), "inner_product"),
+        **dict.fromkeys(("l2", "euclidean", "sqeuclidean", "squared_euclidean"), "neg_sqeuclidean"),
+        **dict.fromkeys(("l1", "manhattan", "cityblock"), "neg_l1"),
+        **dict.fromkeys(("angular", "cos"), "cosine"),
+    },
+    "layout": {"cache": "coordinates"},
+}
+"""What other libraries, or earlier versions of this one, call a choice."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +60,15 @@ class Options:
 
     delta: float = 1e-3
     epsilon: float = 0.0
-    objective: str = "inner_product"
-    sampling: str = "auto"
+    objective: Objective = "inner_product"
+    sampling: Sampling = "auto"
     beta: float = 0.5
-    bound: str = "paired"
-    sigma: float | str | None = None
+    bound: BoundName = "auto"
+    sigma: Sigma = None
     value_range: tuple[float, float] | None = None
     replacement: bool = False
     absolute: bool = False
+    minimise: Minimise = "time"
     budget: int | None = None
     rescore: bool = True
     seed: int = 0
@@ -65,6 +84,9 @@ class Options:
         _check_choice("objective", self.objective, OBJECTIVES)
         _check_choice("sampling", self.sampling, SAMPLINGS)
         _check_choice("bound", self.bound, BOUNDS)
+        _check_choice("minimise", self.minimise, MINIMISE)
+        if self.bound in ("auto", "codes"):
+            object.__setattr__(self, "bound", "paired")  # the bound that every kind of atoms can be searched with
         for name in ("replacement", "absolute", "rescore", "trace", "progress"):
             check_flag(name, getattr(self, name))
         if self.budget is not None:
@@ -127,13 +149,30 @@ class Options:
             raise ValueError(f"absolute=True makes no sense with objective={self.objective!r}, which is never positive")
 
 
-def reject_unknown(unknown: Iterable[str], where: str, others: tuple[str, ...]) -> None:
-    """Raise for option names that do not exist in `where`, suggesting the nearest one that does."""
-    for name in unknown:
-        known = [*(field.name for field in fields(Options)), *others]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(known))}"
-        raise TypeError(f"{where} has no option {name!r}{hint}")
+def reject_unknown(
+    names: Iterable[str], where: str, others: tuple[str, ...], elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """Raise for names that are neither options nor among the others that `where` takes, suggesting what was meant."""
+    elsewhere = elsewhere or {}
+    known = {*(field.name for field in fields(Options)), *others} - set(elsewhere)
+    check_names(names, where, known, elsewhere)
+
+
+def changed_options(base: Options, changes: Mapping[str, Any]) -> Options:
+    """Options with some of them changed, checked."""
+    if "n_jobs" in changes:
+        changes = {**changes, "n_jobs": n_jobs_or_one(changes["n_jobs"])}
+    return replace(base, **changes)
+
+
+def seed_or_fresh(seed: int | None) -> int:
+    """Return the seed, or one that nobody can foresee where there is none."""
+    return secrets.randbits(63) if seed is None else seed
+
+
+def n_jobs_or_one(n_jobs: int | None) -> int:
+    """Return the number of threads; as in scikit-learn, None is one."""
+    return 1 if n_jobs is None else n_jobs
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -162,12 +201,13 @@ def check_bucket_size(bucket_size: object, objective: str) -> int | None:
     return _check_integer("bucket_size", bucket_size, minimum=1)
 
 
-def check_layout(layout: object, max_extra_memory: object) -> tuple[str, int | None]:
+def check_layout(layout: object, max_extra_memory: object) -> tuple[Layout, int | None]:
     """Check what an index may keep beside the atoms."""
     _check_choice("layout", layout, LAYOUTS)
+    known = cast(Layout, layout)
     if max_extra_memory is None:
-        return str(layout), None
-    return str(layout), _check_integer("max_extra_memory", max_extra_memory, minimum=0)
+        return known, None
+    return known, _check_integer("max_extra_memory", max_extra_memory, minimum=0)
 
 
 def check_positive(name: str, value: object) -> int:
@@ -262,7 +302,9 @@ def _is_sparse(value: Any) -> bool:
 
 def _as_array(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill the masked entries first (numpy.ma.filled)")
+        if np.ma.is_masked(value):
+            raise TypeError(f"{name} is a masked array; fill the masked entries first (numpy.ma.filled)")
+        value = np.ma.getdata(value)
     value = _plain_tensor(name, value)
     try:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
@@ -305,7 +347,8 @@ def _check_atoms_shape(shape: tuple[int, ...]) -> None:
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1)
+        other = _OTHER_WORDS.get(name, {}).get(str(value).lower())
+        near = [other] if other in choices else difflib.get_close_matches(str(value), choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
 

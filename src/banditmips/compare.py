@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -94,7 +94,7 @@ class _Unfitted:
     """`banditmips.search` in the shape of an index."""
 
     def __init__(self, **options: Any) -> None:
-        reject_unknown(options.keys() - {field.name for field in fields(Options)}, "search", ())
+        reject_unknown(options, "search", ())
         Options(**options)
         self._options = options
 

@@ -128,7 +128,7 @@ def test_a_copy_by_column_has_to_be_allowed():
     with pytest.raises(ValueError, match=r"layout='full' needs \d+ bytes, but max_extra_memory allows 10000"):
         bm.BanditMIPS(layout="full", max_extra_memory=10**4).fit(matrix)
     with pytest.raises(ValueError, match="a sparse matrix takes 'full' or 'none'"):
-        bm.BanditMIPS(layout="cache").fit(matrix)
+        bm.BanditMIPS(layout="coordinates").fit(matrix)
 
 
 @every_form

@@ -10,7 +10,7 @@ from banditmips import datasets
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("layout", ["cache", "full"])
+@pytest.mark.parametrize("layout", ["coordinates", "full"])
 def test_a_heavy_tailed_query_costs_two_coordinates_of_each_atom_and_a_few_products(seed, layout):
     """Its largest entries tell who leads, and the leader's exact score drops nearly everybody else."""
     n, d = 1_000, 20_000

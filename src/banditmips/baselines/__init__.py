@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from banditmips.baselines._base import Baseline
 
@@ -87,8 +87,10 @@ class _Registry(Mapping[str, type[Baseline]]):
 REGISTRY: Mapping[str, type[Baseline]] = _Registry()
 
 
-def __getattr__(name: str) -> Any:
-    for key, class_name in _CLASS_OF_MODULE.items():
-        if name == class_name:
-            return REGISTRY[key]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[Baseline]:
+        for key, class_name in _CLASS_OF_MODULE.items():
+            if name == class_name:
+                return REGISTRY[key]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

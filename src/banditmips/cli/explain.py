@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,15 +38,16 @@ def explain(
     The costs are nanoseconds measured on this machine; BANDITMIPS_COSTS overrides them.
     """
     with naming_files(atoms=atoms, queries=queries), announcing_compilation():
-        options = Options(delta=delta, rescore=rescore, sampling=sampling)
+        options: dict[str, Any] = {"delta": delta, "rescore": rescore, "sampling": sampling}
+        Options(**options)  # a mistake should not wait for large files to be read
         store, query_matrix = read_matrices(atoms, queries, key, query_key, header, memory_limit)
         if fit:
-            index = BanditMIPS(delta=delta, rescore=rescore, sampling=sampling).fit(store)
+            index = BanditMIPS(**options).fit(store)
             print(f"index: {index.extra_bytes:,} bytes beside the atoms")
             texts = [index.explain(query, k) for query in query_matrix[:most]]
         else:
             atom_set = AtomSet(store)
-            texts = [explain_query(atom_set, query, k, options) for query in query_matrix[:most]]
+            texts = [explain_query(atom_set, query, k, Options(**options)) for query in query_matrix[:most]]
         from banditmips.race.costs import costs
 
         print("costs (ns): " + ", ".join(f"{name} {value:.3g}" for name, value in asdict(costs()).items()))

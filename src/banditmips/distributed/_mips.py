@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from banditmips._extras import require
+from banditmips._options import ClusterOptions, Layout, SharedOptions
 from banditmips._query import check_range
 from banditmips._result import SearchResult
 from banditmips._search import empty_batch
@@ -18,11 +18,13 @@ from banditmips._validate import (
     Options,
     as_mask,
     as_queries,
+    changed_options,
     check_finite,
     check_flag,
     check_k,
     check_layout,
     reject_unknown,
+    seed_or_fresh,
 )
 from banditmips.distributed._plan import AtHand
 from banditmips.distributed._result import DistributedResult, by_worker
@@ -35,6 +37,12 @@ __all__ = ["DistributedMIPS"]
 
 _BATCH_BYTES, _STATE_BYTES = 1 << 27, 1 << 30
 """Bytes that the queries of one batch may take, and what a shard remembers of their survivors; more are split."""
+
+_OF_A_CALL = dict.fromkeys(("k", "mask", "queries"), "give it to search")
+_BEFORE_FIT = {
+    "seed": "the shards' coordinates are kept for the seed of the index",
+    **dict.fromkeys(("layout", "max_extra_memory", "validate"), "give it to DistributedMIPS before fit"),
+}
 
 
 class DistributedMIPS:
@@ -50,7 +58,7 @@ class DistributedMIPS:
     ----------
     client : distributed.Client
         A connected client; needs the ``dask`` extra.
-    layout : {"auto", "cache", "none"}
+    layout : {"auto", "codes", "coordinates", "none"}
         Whether to keep a few hundred to a few thousand random coordinates of each atom at hand.
     max_extra_memory : int, optional
         Bytes that each shard may take beside its atoms. By default a tenth of them where d >= 10,000.
@@ -88,16 +96,17 @@ class DistributedMIPS:
         self,
         client: Client,
         *,
-        layout: str = "auto",
+        layout: Layout = "auto",
         max_extra_memory: int | None = None,
         validate: bool = True,
-        **options: Any,
+        **options: Unpack[ClusterOptions],
     ) -> None:
         distributed = require("distributed", extra="dask", purpose="banditmips.distributed")
         if not isinstance(client, distributed.Client) or client.asynchronous:
             raise TypeError(f"client must be a synchronous distributed.Client, got {client!r}")
         self._client = client
-        self._options = _make_options(Options(), options, "DistributedMIPS", ("layout", "max_extra_memory", "validate"))
+        reject_unknown(options, "DistributedMIPS", ("layout", "max_extra_memory", "validate"), _OF_A_CALL)
+        self._options = _make_options(Options(), {**options, "seed": seed_or_fresh(options.get("seed", 0))})
         layout, max_extra_memory = check_layout(layout, max_extra_memory)
         if layout == "full":
             raise ValueError("layout='full' is of no use to shards, which never read all atoms at a coordinate")
@@ -186,7 +195,7 @@ class DistributedMIPS:
         return self._d
 
     def search(
-        self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Any
+        self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Unpack[SharedOptions]
     ) -> DistributedResult:
         """Find the k best atoms for each query.
 
@@ -207,12 +216,8 @@ class DistributedMIPS:
             Indices are those of the shards' atoms one after another. The failure probability ``delta`` holds for each
             query.
         """
-        if "seed" in options:
-            raise TypeError("search has no option 'seed': the shards' coordinates are cached for the seed of the index")
-        for name in ("layout", "max_extra_memory", "validate"):
-            if name in options:
-                raise TypeError(f"search has no option {name!r}: give it to DistributedMIPS before fit")
-        chosen = _make_options(self._options, options, "search", ("k", "mask"))
+        reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
+        chosen = _make_options(self._options, options)
         k = check_k(k)
         n = self.n_atoms
         check_range(self._known_range, chosen)
@@ -263,10 +268,9 @@ class DistributedMIPS:
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
 
 
-def _make_options(base: Options, changes: dict[str, Any], where: str, others: tuple[str, ...]) -> Options:
+def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
     """Check options, and refuse those that shards cannot serve."""
-    reject_unknown([name for name in changes if not hasattr(base, name)], where, others)
-    options = replace(base, **changes)
+    options = changed_options(base, changes)
     for name, served, why in (
         ("budget", options.budget is None, "shards do not know what the others have used up"),
         ("trace", not options.trace, "no shard sees all rounds"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._options import Sampling
 from banditmips._validate import Options
 from banditmips.race.planner import Schedule
 from banditmips.race.setup import resolve_sampling
@@ -66,7 +67,7 @@ class Rounds:
         0 where nothing is taken.
     """
 
-    sampling: str
+    sampling: Sampling
     whole: bool
     population: int
     sizes: tuple[int, ...]
@@ -86,7 +87,8 @@ def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand) -> Round
     if at_hand.too_sparse and options.rescore:
         limit = 0  # every score exactly
     screened = at_hand.known and options.objective == "inner_product"
-    sampling = "uniform" if limit is not None else resolve_sampling(options, on_support, at_hand.cached)
+    resolved = "uniform" if limit is not None else resolve_sampling(options, on_support, at_hand.cached)
+    sampling = cast(Sampling, resolved)
     # Cached coordinates are those of the uniform order with nothing passed over: worth a few zeros of the query.
     cached = at_hand.cached and sampling == "uniform" and not options.replacement
     whole = limit is not None or (cached and on_support.size >= _MIN_NONZERO * query.size)

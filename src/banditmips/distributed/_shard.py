@@ -74,7 +74,7 @@ def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, setting
     """Read a part of the atoms once, as `BanditMIPS.fit` does."""
     store = open_part(source, rows)
     if settings["layout"] == "auto" and not isinstance(store, SparseStore):
-        settings = {**settings, "layout": "cache"}  # a copy by coordinate would not be used
+        settings = {**settings, "layout": "coordinates"}  # a copy by coordinate would not be used
     with naming_global_rows(first_row):
         index = BanditMIPS(**settings).fit(store)
     return Shard(index._fitted, first_row, index.extra_bytes)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import as_store
-from banditmips.pursuit._options import PursuitOptions, as_signal, as_signals, check_group_size, reject_unknown
+from banditmips._options import GroupSize, PursuitMethod, PursuitSampling, suggests_names
+from banditmips._validate import as_store, seed_or_fresh
+from banditmips.pursuit._options import PursuitOptions, as_signal, as_signals, check_group_size
 from banditmips.pursuit._result import PursuitResult
 
 if TYPE_CHECKING:
@@ -17,22 +18,22 @@ if TYPE_CHECKING:
 __all__ = ["MatchingPursuit", "matching_pursuit"]
 
 
+@suggests_names("matching_pursuit", {})
 def matching_pursuit(
     atoms: Any,
     signal: Any,
     n_nonzero: int | None = None,
     tol: float | None = None,
-    method: str = "mp",
+    method: PursuitMethod = "mp",
     *,
     delta: float = 1e-3,
     weakness: float = 0.0,
-    sampling: str = "auto",
+    sampling: PursuitSampling = "auto",
     rescore: bool = True,
     coef_rtol: float = 0.02,
     budget: int | None = None,
-    group_size: int | None = None,
-    seed: int = 0,
-    **unknown: object,
+    group_size: GroupSize | None = None,
+    seed: int | None = 0,
 ) -> PursuitResult:
     """Write a signal as a sum of a few atoms: choose the one that explains most of it, subtract, and go on.
 
@@ -74,8 +75,8 @@ def matching_pursuit(
     group_size : {1, 2}, optional
         2 ranks and chooses the atoms 2i and 2i + 1 together, by the norm of the projection on their plane. By default
         what the dictionary says of itself (`banditmips.atoms.sinusoids` with ``pairs=True``), and 1 for arrays.
-    seed : int
-        The same seed gives the same answer.
+    seed : int or None
+        The same seed gives the same answer; None draws a fresh one.
 
     Returns
     -------
@@ -110,8 +111,9 @@ def matching_pursuit(
     from banditmips.pursuit.dictionary import Dictionary
     from banditmips.pursuit.steps import Pursuit
 
-    reject_unknown(unknown, "matching_pursuit", {})
-    options = PursuitOptions(n_nonzero, tol, method, delta, weakness, sampling, rescore, coef_rtol, budget, seed)
+    options = PursuitOptions(
+        n_nonzero, tol, method, delta, weakness, sampling, rescore, coef_rtol, budget, seed_or_fresh(seed)
+    )
     store = as_store(atoms)
     dictionary = Dictionary(store, check_group_size(group_size, store))
     options.check_sizes(dictionary.n_groups, dictionary.group_size, dictionary.d)
@@ -141,25 +143,24 @@ class MatchingPursuit:
     ((2, 300), [[5, 7], [100, 200]])
     """
 
+    @suggests_names("MatchingPursuit", {})
     def __init__(
         self,
         n_nonzero_coefs: int | None = None,
         tol: float | None = None,
-        method: str = "mp",
+        method: PursuitMethod = "mp",
         *,
         delta: float = 1e-3,
         weakness: float = 0.0,
-        sampling: str = "auto",
+        sampling: PursuitSampling = "auto",
         rescore: bool = True,
         coef_rtol: float = 0.02,
         budget: int | None = None,
-        group_size: int | None = None,
-        seed: int = 0,
-        **unknown: object,
+        group_size: GroupSize | None = None,
+        seed: int | None = 0,
     ) -> None:
-        reject_unknown(unknown, "MatchingPursuit", {"n_nonzero": "n_nonzero_coefs"})
         self._options = PursuitOptions(
-            n_nonzero_coefs, tol, method, delta, weakness, sampling, rescore, coef_rtol, budget, seed
+            n_nonzero_coefs, tol, method, delta, weakness, sampling, rescore, coef_rtol, budget, seed_or_fresh(seed)
         )
         self._group_size = group_size
         self._dictionary: Dictionary | None = None

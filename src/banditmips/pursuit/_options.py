@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._options import PursuitMethod, PursuitSampling
 from banditmips._validate import Options
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
 
-__all__ = ["PursuitOptions", "as_signal", "as_signals", "check_group_size", "reject_unknown"]
+__all__ = ["PursuitOptions", "as_signal", "as_signals", "check_group_size"]
 
-METHODS = ("mp", "omp")
-SAMPLINGS = ("auto", "uniform", "weighted")
+METHODS: tuple[PursuitMethod, ...] = get_args(PursuitMethod)
+SAMPLINGS: tuple[PursuitSampling, ...] = get_args(PursuitSampling)
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class PursuitOptions:
 
     n_nonzero: Any = None
     tol: Any = None
-    method: str = "mp"
+    method: PursuitMethod = "mp"
     delta: float = 1e-3
     weakness: float = 0.0
-    sampling: str = "auto"
+    sampling: PursuitSampling = "auto"
     rescore: bool = True
     coef_rtol: float = 0.02
     budget: int | None = None
@@ -78,15 +78,6 @@ def _check_number(name: str, value: Any, expected: str, is_fine: Callable[[float
         raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
-def reject_unknown(unknown: Iterable[str], where: str, renamed: dict[str, str]) -> None:
-    """Raise for option names that do not exist, suggesting the nearest one that does."""
-    known = [renamed.get(field.name, field.name) for field in fields(PursuitOptions)] + ["group_size"]
-    for name in unknown:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; the options are {', '.join(sorted(known))}"
-        raise TypeError(f"{where} has no option {name!r}{hint}")
-
-
 def check_group_size(group_size: int | None, store: AtomStore) -> int:
     """Return the size of the groups: as given, or else as the store has it."""
     size = getattr(store, "group_size", 1) if group_size is None else group_size
@@ -119,6 +110,8 @@ def as_signals(signals: Any, d: int) -> tuple[list[Any], bool]:
 
 
 def _as_real(signal: Any) -> NDArray[Any]:
+    if np.ma.is_masked(signal):
+        raise TypeError("signal is a masked array; fill the masked entries first (numpy.ma.filled)")
     array = np.asarray(signal)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"signal must hold real numbers, got dtype {array.dtype} (argument 'signal')")

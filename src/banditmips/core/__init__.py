@@ -1,0 +1,1 @@
+"""Compiled part of the search."""

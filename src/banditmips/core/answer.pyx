@@ -1,0 +1,101 @@
+"""The answer of a fitted index: a look at the query, certain bounds, the race on codes, exact rows."""
+
+from libc.math cimport INFINITY, isfinite
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from banditmips.core.certain cimport ScoreMap
+from banditmips.core.certain import CertainBounds, QueryMoments
+from banditmips.core.code_source import CodeSource
+from banditmips.core.codes cimport Codes
+from banditmips.core.loop import Outcome, finish, lead, race
+from banditmips.core.loop cimport Source
+from banditmips.core.records import StopReason
+from banditmips.core.rule import CodeRule
+from banditmips.core.rule cimport drop_by_intervals
+from banditmips.core.survivors cimport Survivors
+
+
+class Known:
+    """What an index has prepared for its searches.
+
+    Attributes
+    ----------
+    bounds : CertainBounds
+    codes : Codes
+    dither : float32 array
+        Random numbers by which queries are rounded.
+    """
+
+    def __init__(self, bounds, codes, dither):
+        self.bounds, self.codes, self.dither = bounds, codes, dither
+
+
+class Times:
+    """What things take, in nanoseconds; zeros where not time but multiplies are to be saved."""
+
+    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0):
+        self.cell, self.row, self.full, self.prepare = cell, row, full, prepare
+
+
+def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times):
+    """Find the survivors of one query by what an index knows, and exact scores where they are cheaper than more cells.
+
+    Parameters
+    ----------
+    known : Known
+    alive : Survivors
+        The candidates.
+    query : float64 array of shape (d,)
+    scores : ScoreMap
+        How scores follow from inner products.
+    exact : Exact
+    limits : Limits
+    times : Times
+
+    Returns
+    -------
+    Outcome
+        ``handed_over`` where the full product of all atoms would be faster.
+    """
+    cdef Py_ssize_t n_begun = alive.n
+    cdef Codes codes = known.codes
+    cdef bint saves_time = times.full > 0.0
+    cdef int64_t n_multiplies = 0
+    rounds = []
+    if known.bounds is not None and known.bounds.bound(alive, QueryMoments(query), scores):
+        if drop_by_intervals(alive):
+            alive.compact()
+        if saves_time and alive.n > alive.k and _leaders_pay(alive, times, codes):
+            n_multiplies += lead(alive, exact)
+            if drop_by_intervals(alive):
+                alive.compact()
+    rule = CodeRule(limits.delta, n_begun)
+    source = CodeSource(
+        alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare)
+    )
+    source.n_multiplies = n_multiplies
+    if alive.n <= alive.k:
+        return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
+
+    def hands_over(n_left):
+        return source.hopeless or n_left * times.row >= times.full > 0.0
+
+    outcome = race(source, rule, exact, limits, hands_over=hands_over)
+    return outcome
+
+
+cdef bint _leaders_pay(Survivors alive, times, Codes codes):
+    """Whether the exact scores of the k with the best middles are likely to drop more than they cost."""
+    cdef Py_ssize_t t, n_losing = 0
+    cdef double rest = alive.n * min(
+        <double> times.row, <double> (codes.n_first * times.cell) + <double> times.prepare / max(alive.n, 1)
+    )
+    if 2.0 * alive.k * times.row > rest:
+        return False
+    places = alive.leaders(alive.k)
+    cdef double kth = alive.ranked(places[alive.k - 1])
+    for t in range(alive.n):
+        n_losing += alive.ranked(t) + alive.radius[t] < kth
+    return 2 * n_losing >= alive.n

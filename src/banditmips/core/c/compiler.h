@@ -1,0 +1,45 @@
+/* What differs between compilers and machines, for the sources of the kernels. */
+#ifndef BANDITMIPS_COMPILER_H
+#define BANDITMIPS_COMPILER_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The kernels for AVX2 and AVX-512 need a compiler that can switch its target inside a file. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define BM_X86 1
+#include <immintrin.h>
+#else
+#define BM_X86 0
+#endif
+
+#if defined(__GNUC__) && defined(__ARM_NEON) && defined(__aarch64__)
+#define BM_NEON 1
+#include <arm_neon.h>
+#else
+#define BM_NEON 0
+#endif
+
+#if defined(__GNUC__)
+#define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
+#define PREFETCH(address) __builtin_prefetch(address)
+#elif defined(_MSC_VER)
+#define ALWAYS_INLINE static __forceinline
+#define PREFETCH(address) ((void)(address))
+#else
+#define ALWAYS_INLINE static inline
+#define PREFETCH(address) ((void)(address))
+#endif
+
+/* "f32" from f and 32, also where both are macros */
+#define BM_JOIN_(a, b) a##b
+#define BM_JOIN(a, b) BM_JOIN_(a, b)
+
+/* A number that need not be aligned */
+#define LOAD_UNALIGNED(type, name, address) \
+    type name;                              \
+    memcpy(&name, (address), sizeof name)
+
+#endif

@@ -1,0 +1,127 @@
+/* The innermost sums of the search, in plain C.
+ *
+ * Everything is written once (kernels_text.h and the text_*.h that it names) and compiled once for every kind of
+ * processor that is worth it; `bm_kernels()` hands out the best set that this machine can run.
+ *
+ * All sizes are int64_t. No pointer has to be aligned to more than its own element; atoms and queries (`const REAL *`,
+ * `const void *`) not even to that. Nothing is read or written past the end. All functions may be called from several
+ * threads at once. Sums run over stretches: a stretch is added in the numbers' own precision, in many lanes, and the
+ * sums of the stretches are added in double. NaN and infinities come through every sum.
+ */
+#ifndef BANDITMIPS_KERNELS_H
+#define BANDITMIPS_KERNELS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum bm_dtype { BM_F32, BM_F64, BM_F16, BM_I8, BM_U8 /* bool too */, BM_I16, BM_U16, BM_I32, BM_U32, BM_I64, BM_U64 };
+
+struct bm_moments {
+    double total;   /* the sum; NaN if there is a NaN */
+    double size;    /* the sum of |q| */
+    double squares; /* the sum of squares, right also where squares of float would overflow or vanish */
+    double largest; /* max |q|, 0 for no numbers, NaN if there is a NaN */
+};
+
+/* Several quantised queries: plane l of query b is at planes + b * query_stride_words + l * plane_stride_words. */
+struct bm_query_batch {
+    const uint64_t *planes;
+    int64_t plane_stride_words;
+    int64_t query_stride_words;
+    int64_t n_queries; /* any number; up to 8 share one reading of the codes */
+    int n_planes;
+};
+
+struct bm_kernels {
+    const char *name; /* "portable", "avx2" or "avx512" */
+
+    /* ---- Sums over the coordinates of rows ---- */
+
+    void (*moments_f32)(const float *q, int64_t d, struct bm_moments *out);
+    void (*moments_f64)(const double *q, int64_t d, struct bm_moments *out);
+
+    /* sum(a * b). Float products overflow into a second look in double, and below 1e-38 they vanish. */
+    double (*dot_f32)(const float *a, const float *b, int64_t d);
+    double (*dot_f64)(const double *a, const double *b, int64_t d);
+
+    /* sum(a * b), every product and sum in double */
+    double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
+    double (*dot_exact_f64)(const double *a, const double *b, int64_t d);
+
+    /* out = sum(v * q), sum(v), sum(v * v) in one pass, added as in dot */
+    void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double out[3]);
+    void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double out[3]);
+
+    double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d);
+    double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d);
+    double (*l1_f32)(const float *a, const float *b, int64_t d);
+    double (*l1_f64)(const double *a, const double *b, int64_t d);
+
+    /* ---- Numbers of any dtype ---- */
+
+    /* dst[j] = number at src + j * stride_bytes, for j < count; the stride may be negative or no multiple of the size.
+     * `dtype` is one of enum bm_dtype. */
+    void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst);
+    void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst);
+
+    /* dst[j] = number at row + coordinates[j] * stride_bytes */
+    void (*gather)(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,
+                   double *dst);
+
+    /* ---- Rotation ---- */
+
+    /* x <- H x, in place, not normalised; n is a power of two from 1 to 2^24 */
+    void (*hadamard)(float *x, int64_t n);
+
+    /* x[j] changes its sign where bit j % 32 of sign_words[j / 32] is 1 */
+    void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n);
+
+    /* ---- Codes: bit j % 64 of word j / 64 belongs to coordinate j; bits from n on are 0 ---- */
+
+    /* bit j = (x[j] >= 0) */
+    void (*pack_signs)(const float *x, int64_t n, uint64_t *bits);
+
+    /* u[j] = clamp(floor(p[j] / step + dither[j]), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u goes
+     * to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. The ends increase, all but
+     * the last are multiples of 64, and the last is n. dither is in [0, 1), n_bits in 1..8, step a normal positive
+     * float; the quotient is p * (1 / step), so it may be off by a rounding. A NaN counts as the lowest u. */
+    void (*quantise)(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
+                     int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals);
+
+    /* u[j] = clamp(floor(x[j] / step) + 2^(n_bits-1), 0, 2^n_bits - 1): bit l of u (l = 0 is the lowest) goes to
+     * planes + l * plane_stride_words, so that plane n_bits - 1 is what pack_signs gives. With c = 2u + 1 - 2^n_bits:
+     * out = sum(c * x), sum(c * c). n_bits and step as in quantise; |x| up to 1e30, beyond it the first sum may overflow. */
+    void (*pack_grid)(const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words,
+                      double out[2]);
+
+    /* sums[t] = sum of |x[j]| over j < prefix_ends[t]; the ends increase and may be any numbers; |x| up to 1e30 */
+    void (*prefix_sizes)(const float *x, const int64_t *prefix_ends, int n_prefixes, double *sums);
+
+    /* For t < n_rows, with row = rows ? rows[t] : t and code = codes + row * code_stride_words:
+     * sums[t] += sum over planes l of w[l] * popcount(code & plane l) over n_words words,
+     * where w[l] = 2^l but w[n_planes-1] = -2^(n_planes-1): the sum of the quantised query over the ones of the code.
+     * n_planes is 1..8; 4 and 8 are the fast ones. */
+    void (*bit_sums)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
+                     const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words,
+                     int64_t *sums);
+
+    /* The same for several queries: sums[b * sums_stride + t] += ... for query b; each code is read once for up to 8 */
+    void (*bit_sums_batch)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
+                           int64_t n_words, const struct bm_query_batch *queries, int64_t *sums, int64_t sums_stride);
+};
+
+/* The best kernels that this machine can run, chosen at the first call. The environment variable
+ * BANDITMIPS_CPU=portable|avx2|avx512 lowers the choice (it never raises it above what the machine has). */
+const struct bm_kernels *bm_kernels(void);
+
+/* The kernels of that name, or NULL where they were not compiled or this machine cannot run them. */
+const struct bm_kernels *bm_kernels_named(const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

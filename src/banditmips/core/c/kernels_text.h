@@ -1,0 +1,59 @@
+/* All kernels, for the target that the including file has switched the compiler to.
+ *
+ * BM_KERNELS       name of the struct of kernels
+ * BM_NAME          its `name`
+ * BM_VECTOR_BYTES  16, 32 or 64: the size of vectors; 0 for plain numbers
+ */
+#include "kernels.h"
+
+#include "text_vectors.h"
+
+#define REAL float
+#define TYPE f32
+#define IS_FLOAT 1
+#include "text_sums.h"
+#include "text_convert.h"
+#undef REAL
+#undef TYPE
+#undef IS_FLOAT
+
+#define REAL double
+#define TYPE f64
+#define IS_FLOAT 0
+#include "text_sums.h"
+#include "text_convert.h"
+#undef REAL
+#undef TYPE
+#undef IS_FLOAT
+
+#include "text_rotation.h"
+#include "text_codes.h"
+#include "text_bit_sums.h"
+
+extern const struct bm_kernels BM_KERNELS;
+const struct bm_kernels BM_KERNELS = {
+    .name = BM_NAME,
+    .moments_f32 = moments_f32,
+    .moments_f64 = moments_f64,
+    .dot_f32 = dot_f32,
+    .dot_f64 = dot_f64,
+    .dot_exact_f32 = dot_exact_f32,
+    .dot_exact_f64 = dot_exact_f64,
+    .dot_moments_f32 = dot_moments_f32,
+    .dot_moments_f64 = dot_moments_f64,
+    .sqeuclidean_f32 = sqeuclidean_f32,
+    .sqeuclidean_f64 = sqeuclidean_f64,
+    .l1_f32 = l1_f32,
+    .l1_f64 = l1_f64,
+    .to_f32 = to_f32,
+    .to_f64 = to_f64,
+    .gather = gather,
+    .hadamard = hadamard,
+    .flip_signs = flip_signs,
+    .pack_signs = pack_signs,
+    .quantise = quantise,
+    .pack_grid = pack_grid,
+    .prefix_sizes = prefix_sizes,
+    .bit_sums = bit_sums,
+    .bit_sums_batch = bit_sums_batch,
+};

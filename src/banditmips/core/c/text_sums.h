@@ -1,0 +1,199 @@
+/* Sums over the coordinates of rows, for REAL = float or double (TYPE = f32 or f64).
+ *
+ * Float lanes are added over a stretch of coordinates only and then go on in double, so that the error of a sum does
+ * not grow with d.
+ */
+
+#define F(name) BM_JOIN(name##_, TYPE)
+#define V F(v)
+#define LANES F(LANES)
+
+/* A sum over pairs: `add(sum, x, y)` says what a pair adds, `slowly` is the same in double.
+ *
+ * Four vectors are added side by side because an addition takes about four steps of the processor. Float terms that are
+ * too large for a float end in inf or NaN; only then is it worth looking again in double, and what is inf or NaN in
+ * truth stays so. */
+#define DEFINE_SUM_OVER_PAIRS(name, add, term_in_double)                                      \
+    ALWAYS_INLINE double F(name##_slowly)(const REAL *a, const REAL *b, int64_t d) {          \
+        double sum = 0;                                                                       \
+        for (int64_t j = 0; j < d; j++) {                                                     \
+            LOAD_UNALIGNED(REAL, x_real, a + j);                                              \
+            LOAD_UNALIGNED(REAL, y_real, b + j);                                              \
+            const double x = x_real, y = y_real;                                              \
+            sum += term_in_double;                                                            \
+        }                                                                                     \
+        return sum;                                                                           \
+    }                                                                                         \
+    static double F(name)(const REAL *a, const REAL *b, int64_t d) {                          \
+        enum { STRETCH = 4096 };                                                              \
+        v_f64 total = {0};                                                                    \
+        for (int64_t start = 0; start < d; start += STRETCH) {                                \
+            const int64_t end = d - start < STRETCH ? d : start + STRETCH;                    \
+            V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                         \
+            int64_t j = start;                                                                \
+            for (; end - j >= 4 * LANES; j += 4 * LANES) {                                    \
+                s0 = add(s0, F(load)(a + j), F(load)(b + j));                                 \
+                s1 = add(s1, F(load)(a + j + LANES), F(load)(b + j + LANES));                 \
+                s2 = add(s2, F(load)(a + j + 2 * LANES), F(load)(b + j + 2 * LANES));         \
+                s3 = add(s3, F(load)(a + j + 3 * LANES), F(load)(b + j + 3 * LANES));         \
+            }                                                                                 \
+            for (; end - j >= LANES; j += LANES) s0 = add(s0, F(load)(a + j), F(load)(b + j)); \
+            if (j < end) s1 = add(s1, F(load_part)(a + j, end - j), F(load_part)(b + j, end - j)); \
+            total += F(widen)((s0 + s1) + (s2 + s3));                                         \
+        }                                                                                     \
+        const double sum = sum_f64(total);                                                    \
+        return IS_FLOAT && !isfinite(sum) ? F(name##_slowly)(a, b, d) : sum;                  \
+    }
+
+ALWAYS_INLINE V F(add_product)(V sum, V x, V y) { return sum + x * y; }
+ALWAYS_INLINE V F(add_square_of_difference)(V sum, V x, V y) { return sum + (x - y) * (x - y); }
+ALWAYS_INLINE V F(add_size_of_difference)(V sum, V x, V y) { return sum + F(abs)(x - y); }
+
+DEFINE_SUM_OVER_PAIRS(dot, F(add_product), x * y)
+DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y))
+DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
+#undef DEFINE_SUM_OVER_PAIRS
+
+static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
+    v_f64 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+    int64_t j = 0;
+    for (; d - j >= 4 * LANES_f64; j += 4 * LANES_f64) {
+        s0 += F(load_wide)(a + j) * load_f64(b + j);
+        s1 += F(load_wide)(a + j + LANES_f64) * load_f64(b + j + LANES_f64);
+        s2 += F(load_wide)(a + j + 2 * LANES_f64) * load_f64(b + j + 2 * LANES_f64);
+        s3 += F(load_wide)(a + j + 3 * LANES_f64) * load_f64(b + j + 3 * LANES_f64);
+    }
+    for (; d - j >= LANES_f64; j += LANES_f64) s0 += F(load_wide)(a + j) * load_f64(b + j);
+    double sum = sum_f64((s0 + s1) + (s2 + s3));
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x, a + j);
+        LOAD_UNALIGNED(double, y, b + j);
+        sum += x * y;
+    }
+    return sum;
+}
+
+static void F(dot_moments_slowly)(const REAL *v, const REAL *q, int64_t d, double out[3]) {
+    out[0] = out[1] = out[2] = 0;
+    for (int64_t j = 0; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x_real, v + j);
+        LOAD_UNALIGNED(REAL, y_real, q + j);
+        const double x = x_real, y = y_real;
+        out[0] += x * y;
+        out[1] += x;
+        out[2] += x * x;
+    }
+}
+
+static void F(dot_moments)(const REAL *v, const REAL *q, int64_t d, double out[3]) {
+    enum { STRETCH = 4096 };
+    v_f64 products = {0}, total = {0}, squares = {0};
+    for (int64_t start = 0; start < d; start += STRETCH) {
+        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
+        V p[4], t[4], s[4];
+        for (int i = 0; i < 4; i++) p[i] = t[i] = s[i] = (V){0};
+        int64_t j = start;
+        for (; end - j >= 4 * LANES; j += 4 * LANES)
+            for (int i = 0; i < 4; i++) {
+                const V x = F(load)(v + j + i * LANES);
+                p[i] += x * F(load)(q + j + i * LANES);
+                t[i] += x;
+                s[i] += x * x;
+            }
+        for (; j < end; j += LANES) {
+            const int whole = end - j >= LANES;
+            const V x = whole ? F(load)(v + j) : F(load_part)(v + j, end - j);
+            p[0] += x * (whole ? F(load)(q + j) : F(load_part)(q + j, end - j));
+            t[0] += x;
+            s[0] += x * x;
+        }
+        products += F(widen)((p[0] + p[1]) + (p[2] + p[3]));
+        total += F(widen)((t[0] + t[1]) + (t[2] + t[3]));
+        squares += F(widen)((s[0] + s[1]) + (s[2] + s[3]));
+    }
+    out[0] = sum_f64(products);
+    out[1] = sum_f64(total);
+    out[2] = sum_f64(squares);
+    if (IS_FLOAT && !(isfinite(out[0]) && isfinite(out[1]) && isfinite(out[2]))) F(dot_moments_slowly)(v, q, d, out);
+}
+
+static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) {
+    double total = 0, size = 0, squares = 0;
+    for (int64_t j = 0; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x_real, q + j);
+        const double x = x_real;
+        total += x;
+        size += fabs(x);
+        squares += x * x;
+    }
+    out->total = total;
+    out->size = size;
+    out->squares = squares;
+}
+
+static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
+    enum { STRETCH = 1024 };
+    v_f64 total = {0}, size = {0}, squares = {0};
+    V largest0 = {0}, largest1 = {0};
+    for (int64_t start = 0; start < d; start += STRETCH) {
+        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
+        V t0 = {0}, t1 = {0}, a0 = {0}, a1 = {0}, s0 = {0}, s1 = {0};
+        int64_t j = start;
+        for (; end - j >= 2 * LANES; j += 2 * LANES) {
+            const V x0 = F(load)(q + j), x1 = F(load)(q + j + LANES);
+            t0 += x0;
+            t1 += x1;
+            a0 += F(abs)(x0);
+            a1 += F(abs)(x1);
+            s0 += x0 * x0;
+            s1 += x1 * x1;
+            largest0 = F(max)(F(abs)(x0), largest0);
+            largest1 = F(max)(F(abs)(x1), largest1);
+        }
+        for (; j < end; j += LANES) {
+            const V x = end - j >= LANES ? F(load)(q + j) : F(load_part)(q + j, end - j);
+            t0 += x;
+            a0 += F(abs)(x);
+            s0 += x * x;
+            largest0 = F(max)(F(abs)(x), largest0);
+        }
+        total += F(widen)(t0 + t1);
+        size += F(widen)(a0 + a1);
+        squares += F(widen)(s0 + s1);
+    }
+    REAL lanes[LANES], largest = 0;
+    const V both = F(max)(largest0, largest1);
+    memcpy(lanes, &both, sizeof both);
+    for (int i = 0; i < LANES; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    out->total = sum_f64(total);
+    out->size = sum_f64(size);
+    out->squares = sum_f64(squares);
+    /* Between these two the squares of floats neither overflow nor lose anything that counts beside the largest. */
+    if (IS_FLOAT && largest != 0 && !(largest >= (REAL)1e-15 && largest <= (REAL)1e15)) F(moments_slowly)(q, d, out);
+    out->largest = isnan(out->size) ? (double)NAN : (double)largest;
+}
+
+#if IS_FLOAT
+/* The sum of |x| */
+static double size_f32(const float *x, int64_t n) {
+    enum { STRETCH = 1024 };
+    v_f64 total = {0};
+    for (int64_t start = 0; start < n; start += STRETCH) {
+        const int64_t end = n - start < STRETCH ? n : start + STRETCH;
+        v_f32 s0 = {0}, s1 = {0};
+        int64_t j = start;
+        for (; end - j >= 2 * LANES_f32; j += 2 * LANES_f32) {
+            s0 += abs_f32(load_f32(x + j));
+            s1 += abs_f32(load_f32(x + j + LANES_f32));
+        }
+        for (; j < end; j += LANES_f32)
+            s0 += abs_f32(end - j >= LANES_f32 ? load_f32(x + j) : load_part_f32(x + j, end - j));
+        total += widen_f32(s0 + s1);
+    }
+    return sum_f64(total);
+}
+#endif
+
+#undef F
+#undef V
+#undef LANES

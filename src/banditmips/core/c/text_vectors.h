@@ -1,0 +1,206 @@
+/* Vectors of the target: types, and what +, -, * and & do not say.
+ *
+ * `part` loads read `count` numbers, fewer than a vector, and put zeros behind them.
+ * Where BM_VECTOR_BYTES is 0 a vector is one number, and the text that uses it does not change.
+ */
+
+#if BM_VECTOR_BYTES
+
+enum { LANES_f32 = BM_VECTOR_BYTES / 4, LANES_f64 = BM_VECTOR_BYTES / 8, LANES_u64 = BM_VECTOR_BYTES / 8 };
+typedef float v_f32 __attribute__((vector_size(BM_VECTOR_BYTES)));
+typedef double v_f64 __attribute__((vector_size(BM_VECTOR_BYTES)));
+typedef int32_t v_i32 __attribute__((vector_size(BM_VECTOR_BYTES)));
+typedef int64_t v_i64 __attribute__((vector_size(BM_VECTOR_BYTES)));
+typedef uint64_t v_u64 __attribute__((vector_size(BM_VECTOR_BYTES)));
+typedef float half_f32 __attribute__((vector_size(BM_VECTOR_BYTES / 2))); /* as many numbers as v_f64 */
+
+ALWAYS_INLINE v_f32 abs_f32(v_f32 x) { return (v_f32)((v_i32)x & INT32_MAX); }
+ALWAYS_INLINE v_f64 abs_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MAX); }
+ALWAYS_INLINE v_f32 broadcast_f32(float x) { return (v_f32){0} + x; }
+
+/* -1 in the lanes where it is so, else 0 */
+ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return a < b; }
+ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return a == b; }
+
+ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return __builtin_convertvector(x, v_i32); }
+ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return __builtin_convertvector(x, v_f32); }
+
+/* The sum of both halves in double */
+ALWAYS_INLINE v_f64 widen_f32(v_f32 x) {
+    half_f32 halves[2];
+    memcpy(halves, &x, sizeof x);
+    return __builtin_convertvector(halves[0], v_f64) + __builtin_convertvector(halves[1], v_f64);
+}
+ALWAYS_INLINE v_f64 load_wide_f32(const float *p) {
+    half_f32 half;
+    memcpy(&half, p, sizeof half);
+    return __builtin_convertvector(half, v_f64);
+}
+
+#else
+
+enum { LANES_f32 = 1, LANES_f64 = 1, LANES_u64 = 1 };
+typedef float v_f32;
+typedef double v_f64;
+typedef int32_t v_i32;
+typedef uint64_t v_u64;
+
+ALWAYS_INLINE v_f32 abs_f32(v_f32 x) { return fabsf(x); }
+ALWAYS_INLINE v_f64 abs_f64(v_f64 x) { return fabs(x); }
+ALWAYS_INLINE v_f32 broadcast_f32(float x) { return x; }
+ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return -(a < b); }
+ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return -(a == b); }
+ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return (int32_t)x; }
+ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return (float)x; }
+ALWAYS_INLINE v_f64 widen_f32(v_f32 x) { return x; }
+ALWAYS_INLINE v_f64 load_wide_f32(const float *p) {
+    LOAD_UNALIGNED(float, x, p);
+    return x;
+}
+
+#endif
+
+ALWAYS_INLINE v_f32 load_f32(const float *p) {
+    LOAD_UNALIGNED(v_f32, x, p);
+    return x;
+}
+ALWAYS_INLINE v_f64 load_f64(const double *p) {
+    LOAD_UNALIGNED(v_f64, x, p);
+    return x;
+}
+ALWAYS_INLINE v_u64 load_u64(const uint64_t *p) {
+    LOAD_UNALIGNED(v_u64, x, p);
+    return x;
+}
+ALWAYS_INLINE void store_f32(float *p, v_f32 x) { memcpy(p, &x, sizeof x); }
+ALWAYS_INLINE void store_i32(int32_t *p, v_i32 x) { memcpy(p, &x, sizeof x); }
+ALWAYS_INLINE v_f64 load_wide_f64(const double *p) { return load_f64(p); }
+ALWAYS_INLINE v_f64 widen_f64(v_f64 x) { return x; }
+
+ALWAYS_INLINE double sum_f64(v_f64 x) {
+    double lanes[LANES_f64], sum = 0;
+    memcpy(lanes, &x, sizeof x);
+    for (int i = 0; i < LANES_f64; i++) sum += lanes[i];
+    return sum;
+}
+
+/* max and min give b where a is a NaN. count_u64 gives the number of ones of each word, or of each byte where that is
+ * what the target can do (at most 8 each): COUNTS_UNTIL_FLUSH of them may be added before flush_u64 adds up the bytes
+ * of each word. */
+#if BM_VECTOR_BYTES == 64
+
+ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
+ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm512_max_pd(a, b); }
+ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+}
+ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
+    return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+}
+ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
+    return (v_u64)_mm512_maskz_loadu_epi64((__mmask8)((1u << count) - 1), p);
+}
+enum { COUNTS_UNTIL_FLUSH = 1 << 20 };
+ALWAYS_INLINE v_u64 count_u64(v_u64 x) { return (v_u64)_mm512_popcnt_epi64((__m512i)x); }
+ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) { return counts; }
+ALWAYS_INLINE int64_t sum_u64(v_u64 x) { return _mm512_reduce_add_epi64((__m512i)x); }
+
+#elif BM_VECTOR_BYTES == 32
+
+ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
+ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm256_max_pd(a, b); }
+ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), lane));
+}
+ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
+    return _mm256_maskload_pd(p, _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3)));
+}
+ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
+    return (v_u64)load_part_f64((const double *)p, count);
+}
+enum { COUNTS_UNTIL_FLUSH = 31 };
+ALWAYS_INLINE v_u64 count_u64(v_u64 x) { /* a table of the 16 halves of a byte */
+    const __m256i ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+                                          0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i lower = _mm256_and_si256((__m256i)x, low);
+    const __m256i upper = _mm256_and_si256(_mm256_srli_epi16((__m256i)x, 4), low);
+    return (v_u64)_mm256_add_epi8(_mm256_shuffle_epi8(ones, lower), _mm256_shuffle_epi8(ones, upper));
+}
+ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
+    return (v_u64)_mm256_sad_epu8((__m256i)counts, _mm256_setzero_si256());
+}
+ALWAYS_INLINE int64_t sum_u64(v_u64 x) {
+    const __m128i halves = _mm_add_epi64(_mm256_castsi256_si128((__m256i)x), _mm256_extracti128_si256((__m256i)x, 1));
+    return _mm_cvtsi128_si64(halves) + _mm_extract_epi64(halves, 1);
+}
+
+#else /* 16 or 0 */
+
+ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
+    float lanes[LANES_f32] = {0};
+    for (int64_t i = 0; i < count; i++) memcpy(lanes + i, p + i, sizeof *p);
+    return load_f32(lanes);
+}
+ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
+    double lanes[LANES_f64] = {0};
+    for (int64_t i = 0; i < count; i++) memcpy(lanes + i, p + i, sizeof *p);
+    return load_f64(lanes);
+}
+ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
+    uint64_t lanes[LANES_u64] = {0};
+    for (int64_t i = 0; i < count; i++) memcpy(lanes + i, p + i, sizeof *p);
+    return load_u64(lanes);
+}
+enum { COUNTS_UNTIL_FLUSH = 31 };
+ALWAYS_INLINE int64_t sum_u64(v_u64 x) {
+    uint64_t lanes[LANES_u64], sum = 0;
+    memcpy(lanes, &x, sizeof x);
+    for (int i = 0; i < LANES_u64; i++) sum += lanes[i];
+    return (int64_t)sum;
+}
+
+#if BM_NEON
+ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return (v_f32)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b); }
+ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return (v_f64)vmaxnmq_f64((float64x2_t)a, (float64x2_t)b); }
+ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return (v_f32)vminnmq_f32((float32x4_t)a, (float32x4_t)b); }
+ALWAYS_INLINE v_u64 count_u64(v_u64 x) { return (v_u64)vcntq_u8((uint8x16_t)x); }
+ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
+    return (v_u64)vpaddlq_u32(vpaddlq_u16(vpaddlq_u8((uint8x16_t)counts)));
+}
+#else
+ALWAYS_INLINE v_u64 count_u64(v_u64 x) { /* pairs of bits, then fours, then bytes */
+    x -= (x >> 1) & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+    return (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+}
+#if BM_VECTOR_BYTES
+ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm_max_ps(a, b); }
+ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm_max_pd(a, b); }
+ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm_min_ps(a, b); }
+ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) { return (v_u64)_mm_sad_epu8((__m128i)counts, _mm_setzero_si128()); }
+#else
+ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return a > b ? a : b; }
+ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return a > b ? a : b; }
+ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return a < b ? a : b; }
+ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
+    const uint64_t pairs = (counts & 0x00ff00ff00ff00ffu) + ((counts >> 8) & 0x00ff00ff00ff00ffu);
+    return (pairs * 0x0001000100010001u) >> 48;
+}
+#endif
+#endif
+
+#endif
+
+ALWAYS_INLINE int popcount(uint64_t word) {
+#if BM_VECTOR_BYTES >= 32
+    return __builtin_popcountll(word);
+#else
+    word -= (word >> 1) & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + ((word >> 2) & 0x3333333333333333u);
+    return (int)((((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u) >> 56);
+#endif
+}

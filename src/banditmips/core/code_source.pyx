@@ -1,0 +1,325 @@
+"""Cells of rotated codes: the source of a fitted index's race.
+
+The query is rotated once, when the first cells are asked for, and rounded to a few bits, so that a round is bit operations.
+Rounding is random (by the seed's dither), so that its error too is sub-Gaussian, with half a step for each cell.
+"""
+
+from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
+from libc.stdint cimport int64_t, uint64_t
+
+import numpy as np
+
+from banditmips.core.certain cimport ScoreMap
+from banditmips.core.codes cimport Codes
+from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.loop cimport Source
+from banditmips.core.numbers import uniforms
+from banditmips.core.survivors cimport Survivors, kth_largest
+
+COARSE_BITS, FINE_BITS = 4, 8
+"""Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
+
+
+cdef class RotatedQuery:
+    """A query less its part along the codes' centre, rotated and rounded."""
+
+    cdef readonly double norm, unit, along, on_centre
+    cdef Codes codes
+    cdef float[::1] rotated
+    cdef const float[::1] dither
+    cdef double largest
+    cdef uint64_t[:, ::1] coarse, fine
+    cdef int64_t[::1] coarse_totals, fine_totals
+    cdef double coarse_step, fine_step
+    cdef bint has_fine
+
+    def __init__(self, Codes codes, const double[::1] query, const float[::1] dither):
+        cdef int64_t j, d = codes.rotation.d, width = codes.rotation.width
+        cdef double product, part = 0.0, largest = 0.0, value
+        cdef int exponent = 0
+        self.codes, self.dither, self.has_fine = codes, dither, False
+        self.rotated = np.zeros(width, dtype=np.float32)
+        product = bm_kernels().dot_exact_f64(&query[0], &codes._centre[0], d)
+        if codes.centre_square > 0.0 and isfinite(codes.centre_square) and isfinite(product):
+            part = product / codes.centre_square
+        else:
+            product = 0.0 if codes.centre_square == 0.0 else product
+        self.along, self.on_centre = part, product
+        rest = np.empty(d)
+        cdef double[::1] left = rest
+        with nogil:
+            for j in range(d):
+                left[j] = query[j] - part * codes._centre[j]
+                value = left[j] if left[j] >= 0.0 else -left[j]
+                largest = value if value > largest else largest
+        if isfinite(largest) and largest > 0.0:
+            frexp(largest, &exponent)
+        self.unit = ldexp(1.0, exponent)
+        cdef double scale = ldexp(1.0, -exponent)
+        with nogil:
+            for j in range(d):
+                self.rotated[j] = <float> (left[j] * scale)
+        self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
+        with nogil:
+            codes.rotation.apply(&self.rotated[0])
+            self.largest = 0.0
+            for j in range(width):
+                value = self.rotated[j] if self.rotated[j] >= 0.0 else -self.rotated[j]
+                self.largest = value if value > self.largest else self.largest
+        self.coarse_step, coarse, totals = self._rounded(COARSE_BITS)
+        self.coarse, self.coarse_totals = coarse, totals
+
+    def _rounded(self, int n_bits):
+        """Round to n_bits: the step, the bit planes, and the sums over the prefixes that rounds may end with."""
+        cdef double step = self.largest / (2.0 ** (n_bits - 1) - 1.0) * (1.0 + 1e-6)
+        if step == 0.0:
+            step = 1.0
+        planes = np.empty((n_bits, self.codes.n_words), dtype=np.uint64)
+        totals = np.empty(self.codes.n_rungs, dtype=np.int64)
+        cdef uint64_t[:, ::1] bits = planes
+        cdef int64_t[::1] sums = totals
+        bm_kernels().quantise(
+            &self.rotated[0], &self.dither[0], self.codes.n_cells, <float> step, n_bits, &bits[0, 0],
+            self.codes.n_words, &self.codes._ends[0], <int> self.codes.n_rungs, &sums[0],
+        )
+        return step, planes, totals
+
+    def make_fine(self):
+        """Round once more, finely."""
+        if not self.has_fine:
+            self.fine_step, fine, totals = self._rounded(FINE_BITS)
+            self.fine, self.fine_totals = fine, totals
+            self.has_fine = True
+
+
+cdef class CodeSource(Source):
+    """Rounds on codes.
+
+    Parameters
+    ----------
+    alive : Survivors
+    codes : Codes
+    query : float64 array of shape (d,)
+    dither : float32 array of shape (width,)
+    scores : ScoreMap
+    costs : tuple
+        Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
+        but multiplies are to be saved.
+    """
+
+    cdef Codes codes
+    cdef ScoreMap scores
+    cdef RotatedQuery rotated
+    cdef object _query, _dither
+    cdef const float[::1] _scales, _errors
+    cdef int64_t[::1] sums
+    cdef double cell_time, row_time, full_time, prepare_time
+    cdef double deviation_of_rounding
+    cdef readonly bint hopeless
+    cdef int64_t n_led, most
+    cdef bint first_round
+
+    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
+        self.alive, self.codes, self.scores = alive, codes, scores
+        self._query, self._dither = query, dither
+        self.cell_time, self.row_time, self.full_time, self.prepare_time = costs
+        self.most = codes.n_cells * codes.n_bits
+        # Having read all bits of a code is not to know the score: there is no end where a race would be exhausted.
+        self.population = self.most + 1
+        self.sums = np.zeros(alive.n, dtype=np.int64)
+        self.first_round = True
+        self.n_led = -1
+
+    @property
+    def saves_time(self):
+        """Whether rounds are planned by the clock."""
+        return self.full_time > 0.0
+
+    cpdef int64_t next_size(self) except -1:
+        """Double by double for few multiplies; for time, the first cells of all atoms, then four times as many."""
+        cdef int64_t n_cells = self.codes.n_cells, size
+        if self.size >= n_cells:
+            return self.most
+        if self.full_time > 0.0:
+            size = self.codes.n_first if self.size == 0 else 4 * self.size
+            # What would leave but a few cells for a round of their own takes them along.
+            return n_cells if 2 * size > n_cells else size
+        return min(2 * self.size if self.size else 64, n_cells)
+
+    def affordable_size(self, int64_t size):
+        """The largest number of cells up to `size` that a round may end with."""
+        for t in range(self.codes.n_rungs - 1, -1, -1):
+            if self.codes._ends[t] <= size:
+                return int(self.codes._ends[t])
+        return 0
+
+    cpdef bint can_go_on(self, int64_t size) except -1:
+        return size <= self.most
+
+    cpdef bint should_finish(self, int64_t size) except -1:
+        """Whether the survivors' rows take less time than a round that reaches `size` cells."""
+        if self.full_time == 0.0:
+            return False
+        cdef double rows = self.alive.n * self.row_time
+        cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
+        if self.rotated is None:
+            cells += self.prepare_time
+        elif self.size and self._will_be_left() * self.row_time + cells >= self.full_time:
+            self.hopeless = True
+            return True
+        return rows <= cells
+
+    cdef double _will_be_left(self):
+        """How many would be left if all bits were read, as far as the estimates tell now."""
+        cdef Survivors alive = self.alive
+        cdef Py_ssize_t t, last = self.codes._errors.shape[0] - 1, n_left = 0
+        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar
+        if alive.n <= alive.k:
+            return alive.n
+        for t in range(alive.n):
+            alive.lower[t] = alive.ranked(t)
+        bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
+        for t in range(alive.n):
+            n_left += alive.lower[t] + reach * self.codes._errors[last, alive.rows[t]] >= bar
+        return n_left
+
+    cpdef bint wants_leaders(self) except -1:
+        """Exact scores of the leaders are worth their time where they take little of what is left to do."""
+        if self.full_time == 0.0 or self.alive.n <= self.alive.k or self.n_led == self.size:
+            return False
+        self.n_led = self.size
+        cdef double rest = self.alive.n * min(
+            self.row_time, (self.next_size() - self.size) * self.cell_time if self.size < self.most else INFINITY
+        )
+        return 2.0 * self.alive.k * self.row_time <= rest
+
+    cpdef int advance(self, int64_t size) except -1:
+        """Read the codes up to `size` cells, and estimate."""
+        if self.rotated is None:
+            self.rotated = RotatedQuery(self.codes, self._query, self._dither)
+        cdef int64_t n_cells = self.codes.n_cells
+        self.n_multiplies += self.alive.n * (size - self.size)
+        if size <= n_cells:
+            with nogil:
+                self._read_signs(self.size, size, self.rotated.coarse)
+            self._estimate(self._rung(size), self.rotated.coarse_step)
+        else:
+            self.rotated.make_fine()
+            with nogil:
+                self._read_all_bits()
+            self._estimate(self.codes.n_rungs, self.rotated.fine_step)
+        self.size = size
+        return 0
+
+    cdef int64_t _rung(self, int64_t size) noexcept:
+        cdef int64_t t = 0
+        while self.codes._ends[t] < size:
+            t += 1
+        return t
+
+    cdef const int64_t* _rows(self) noexcept nogil:
+        """The survivors' rows; NULL where they are all atoms, in order."""
+        return NULL if self.alive.n == self.codes.n else self.alive.rows
+
+    cdef void _read_signs(self, int64_t start, int64_t stop, uint64_t[:, ::1] planes) noexcept nogil:
+        """Add the products of signs and rounded query from cell `start` to `stop` to the sums."""
+        cdef int64_t begin = start // 64, end = stop // 64, split = self.codes.n_first_words
+        cdef int n_planes = <int> planes.shape[0]
+        if begin < split:
+            bm_kernels().bit_sums(
+                &self.codes._first[0, begin], split, self._rows(), self.alive.n, &planes[0, begin],
+                self.codes.n_words, n_planes, min(end, split) - begin, &self.sums[0],
+            )
+        if end > split:
+            begin = max(begin, split)
+            bm_kernels().bit_sums(
+                &self.codes._rest[0, begin - split], self.codes.n_words - split, self._rows(), self.alive.n,
+                &planes[0, begin], self.codes.n_words, n_planes, end - begin, &self.sums[0],
+            )
+
+    cdef void _read_all_bits(self) noexcept nogil:
+        """Products of the whole codes with the finely rounded query: ``sum over planes of 2^p (2 S_p - T)``."""
+        cdef int64_t n_words = self.codes.n_words, total = self.rotated.fine_totals[self.codes.n_rungs - 1]
+        cdef int plane, n_planes = self.codes.n_bits - 1
+        cdef Py_ssize_t t
+        for t in range(self.alive.n):
+            self.sums[t] = 0
+        # By Horner's rule, from the signs down.
+        self._read_signs(0, self.codes.n_cells, self.rotated.fine)
+        for plane in range(n_planes - 1, -1, -1):
+            for t in range(self.alive.n):
+                self.sums[t] *= 2
+            bm_kernels().bit_sums(
+                &self.codes._finer[0, plane * n_words], n_planes * n_words, self._rows(), self.alive.n,
+                &self.rotated.fine[0, 0], n_words, <int> self.rotated.fine.shape[0], n_words, &self.sums[0],
+            )
+        # Every plane's bits are 0 and 1 where its signs are -1 and 1.
+        cdef int64_t all_totals = total * ((1 << self.codes.n_bits) - 1)
+        for t in range(self.alive.n):
+            self.sums[t] = 2 * self.sums[t] - all_totals
+
+    cdef int _estimate(self, int64_t rung, double step) except -1:
+        """Turn sums into estimated scores."""
+        cdef Survivors alive = self.alive
+        cdef Codes codes = self.codes
+        cdef double factor = step * self.rotated.unit, along = self.rotated.along, constant = self.rotated.on_centre
+        cdef int64_t total, row
+        cdef bint signs = rung < codes.n_rungs
+        cdef Py_ssize_t t
+        self._scales, self._errors = codes._scales[rung], codes._errors[rung]
+        total = self.rotated.coarse_totals[rung] if signs else 0
+        with nogil:
+            for t in range(alive.n):
+                row = alive.rows[t]
+                alive.estimates[t] = (
+                    factor * <double> ((2 * self.sums[t] - total) if signs else self.sums[t]) * self._scales[row]
+                    + along * codes._along[row] + constant
+                )
+            self.scores.apply(alive)
+        # Half a step for each cell, as a part of the norm of the code times its scale.
+        self.deviation_of_rounding = 0.5 * step * self.rotated.unit
+        return 0
+
+    def fill_radius(self, double quantile):
+        """Fill in the radii, at so many deviations."""
+        cdef Survivors alive = self.alive
+        cdef Codes codes = self.codes
+        cdef double norm = self.rotated.norm * self.rotated.unit, width = codes.rotation.width - 1.0
+        cdef double slack = 4.0 * codes.rotation.rounding * norm
+        cdef double half_step = self.deviation_of_rounding
+        cdef bint signs = self.size <= codes.n_cells
+        cdef int64_t row, last = codes.n_rungs - 1
+        cdef double cells = <double> self.size, size_of_code, error
+        cdef Py_ssize_t t
+        with nogil:
+            for t in range(alive.n):
+                row = alive.rows[t]
+                error = self._errors[row]
+                if signs:  # norm of the code times its scale, squared
+                    size_of_code = cells * self._scales[row] * self._scales[row]
+                else:  # |x|^2 scale^2 = error^2 (D - 1) + |r|^2, and |r|^2 from the same equation for the signs
+                    size_of_code = error * error * width + (
+                        codes.n_cells * codes._scales[last, row] * codes._scales[last, row]
+                        - codes._errors[last, row] * codes._errors[last, row] * width
+                    )
+                alive.radius[t] = (
+                    quantile * sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
+                    + slack * sqrt(size_of_code)
+                )
+            self.scores.widen(alive)
+
+    cpdef int keep(self) except -1:
+        """Leave out those that are beaten."""
+        cdef Py_ssize_t t, kept = 0
+        for t in range(self.alive.n):
+            if not self.alive.beaten[t]:
+                self.sums[kept] = self.sums[t]
+                kept += 1
+        self.alive.compact()
+        return 0
+
+
+def make_dither(Codes codes):
+    """Random numbers in [0, 1) by which queries are rounded, one for each cell."""
+    numbers = uniforms(codes.rotation.seed ^ 0x5DEECE66D, 0, codes.rotation.width).astype(np.float32)
+    return np.minimum(numbers, np.nextafter(np.float32(1.0), np.float32(0.0)))

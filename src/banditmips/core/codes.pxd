@@ -1,0 +1,25 @@
+from libc.stdint cimport int64_t, uint64_t
+
+from banditmips.core.rotation cimport Rotation
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef class Codes:
+    cdef readonly Rotation rotation
+    cdef readonly int64_t n, n_cells, n_first
+    cdef readonly int n_bits
+    cdef readonly object centre, along, ends, scales, errors, first, rest, finer
+    cdef int64_t n_words, n_first_words, n_rungs
+    cdef double centre_square
+    cdef const double[::1] _centre
+    cdef float[::1] _centre32
+    cdef double[::1] _along
+    cdef const int64_t[::1] _ends
+    cdef float[:, ::1] _scales, _errors
+    cdef uint64_t[:, ::1] _first, _rest, _finer
+    cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil
+    cdef void _store(self, int64_t row, double unit, double square, uint64_t* planes, double* sums) noexcept nogil
+    cdef void _unknown(self, int64_t row) noexcept nogil

@@ -1,0 +1,246 @@
+"""Rotated codes: a few bits of every coordinate of every atom, with what makes them an honest estimate.
+
+With c a fixed vector (the mean of some atoms) and r the rotated ``v - c``, a code is a vector x of small odd integers: the
+signs of r, or a grid of 2 to 4 bits. For a rotated query p, ``<x, p> * |r|^2 / <x, r>`` estimates ``<r, p>`` without bias,
+and for a uniformly random rotation its error is sub-Gaussian with deviation at most
+
+    |p| * |r| * sqrt(|x|^2 |r|^2 / <x, r>^2 - 1) / sqrt(D - 1),
+
+whatever the atom and the query are (docs/guarantees.md has the proof). The first m signs alone, zeros elsewhere, are such a
+code too: the same formula serves every prefix. So each atom keeps, for every prefix that a round may end with, two
+numbers: its *scale* ``|r|^2 / <x, r>`` and its *error*, the deviation for ``|p| = 1``.
+"""
+
+from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+from banditmips.core.kernels cimport bm_kernels, bm_moments
+
+MAX_BITS = 4
+_FIRST_CELLS = 2048
+_GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
+cdef double[5] GRID_STEPS = _GRID_STEPS
+"""The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
+cdef int MAX_RUNGS = 40
+
+
+def prefix_ends(int64_t n_cells):
+    """Where rounds may end: 64, 128, 256, ... cells, and all of them."""
+    ends = []
+    cdef int64_t end = 64
+    while end < n_cells:
+        ends.append(end)
+        end *= 2
+    return np.array([*ends, n_cells], dtype=np.int64)
+
+
+def bytes_for_atom(int64_t n_cells, int n_bits):
+    """Memory that the codes of one atom take."""
+    n_rungs = prefix_ends(n_cells).size + (n_bits > 1)
+    return n_bits * n_cells // 8 + 8 * n_rungs + 8
+
+
+cdef class Codes:
+    """Codes of n atoms.
+
+    Parameters
+    ----------
+    rotation : Rotation
+    centre : array of shape (d,)
+        What is taken off every atom. Any vector will do; the closer it is to the atoms, the shorter the intervals.
+    n : int
+    n_cells : int
+        Signs that are kept of each atom: the rotation's width, or a smaller multiple of 64.
+    n_bits : int
+        Bits of each coordinate, from 1 (signs only) to 4. More than one only where all signs are kept.
+
+    Attributes
+    ----------
+    first, rest : uint64
+        The signs that the first round reads, of all atoms together; the rest of them, of one atom together.
+    finer : uint64
+        The lower bits, one plane after another, of one atom together.
+    ends, scales, errors
+        The prefixes that rounds may end with, and each atom's scale and error for each of them; the last row of both is
+        for all bits, where there are several.
+    along : float64, shape (n,)
+        Inner product of ``v - c`` with c.
+    """
+
+    def __init__(self, Rotation rotation, centre, int64_t n, int64_t n_cells, int n_bits=1):
+        if n_cells % 64 or not 0 < n_cells <= rotation.width:
+            raise ValueError(f"n_cells must be a multiple of 64 up to {rotation.width}, got {n_cells}")
+        if not 1 <= n_bits <= MAX_BITS or (n_bits > 1 and n_cells < rotation.width):
+            raise ValueError(f"n_bits must be 1 to {MAX_BITS}, and 1 where not all signs are kept, got {n_bits}")
+        self.rotation, self.n, self.n_cells, self.n_bits = rotation, n, n_cells, n_bits
+        self.n_first = min(n_cells, _FIRST_CELLS)
+        self.n_words, self.n_first_words = n_cells // 64, self.n_first // 64
+        self.ends = prefix_ends(n_cells)
+        self.n_rungs = self.ends.size
+        n_factors = self.n_rungs + (n_bits > 1)
+        self._take(
+            np.ascontiguousarray(centre, dtype=np.float64),
+            np.zeros(n),
+            np.zeros((n_factors, n), dtype=np.float32),
+            np.zeros((n_factors, n), dtype=np.float32),
+            np.zeros((n, self.n_first_words), dtype=np.uint64),
+            np.zeros((n, self.n_words - self.n_first_words), dtype=np.uint64),
+            np.zeros((n, (n_bits - 1) * self.n_words), dtype=np.uint64),
+        )
+
+    def _take(self, centre, along, scales, errors, first, rest, finer):
+        self.centre, self.along, self.scales, self.errors = centre, along, scales, errors
+        self.first, self.rest, self.finer = first, rest, finer
+        self._centre, self._along, self._ends = centre, along, self.ends
+        self._centre32 = centre.astype(np.float32)
+        self._scales, self._errors = scales, errors
+        self._first, self._rest, self._finer = first, rest, finer
+        self.centre_square = float(centre @ centre)
+
+    def arrays(self):
+        """The arrays that a saved index keeps, by name."""
+        names = ("centre", "along", "scales", "errors", "first", "rest", "finer")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_arrays(cls, Rotation rotation, int64_t n_cells, int n_bits, arrays):
+        """Make codes of arrays that were saved; their shapes must be those of `arrays()`."""
+        centre, n = arrays["centre"], arrays["along"].size
+        self = cls(rotation, np.zeros(rotation.d), 0, n_cells, n_bits)
+        empty = self.arrays()
+        for name, given in arrays.items():
+            shape = tuple(n if length == 0 and axis != 1 or name in ("scales", "errors") and axis == 1 else length
+                          for axis, length in enumerate(empty[name].shape))
+            if given.shape != shape or given.dtype != empty[name].dtype:
+                raise ValueError(f"codes: {name} has shape {given.shape} and dtype {given.dtype}, not {shape}")
+        self.n = n
+        self._take(centre, *(arrays[name] for name in ("along", "scales", "errors", "first", "rest", "finer")))
+        return self
+
+    @property
+    def nbytes(self):
+        """Memory taken."""
+        return sum(array.nbytes for array in self.arrays().values()) + self.rotation.nbytes
+
+    def like(self, int64_t n):
+        """Room for the codes of n other atoms, of the same kind and about the same centre."""
+        return Codes(self.rotation, self.centre, n, self.n_cells, self.n_bits)
+
+    def joined(self, Codes other):
+        """The codes of these atoms followed by those of `other`, which must be of the same kind."""
+        both = Codes(self.rotation, self.centre, 0, self.n_cells, self.n_bits)
+        both.n = self.n + other.n
+        mine, theirs = self.arrays(), other.arrays()
+        axes = {"scales": 1, "errors": 1}
+        names = ("along", "scales", "errors", "first", "rest", "finer")
+        both._take(
+            self.centre, *(np.concatenate([mine[name], theirs[name]], axis=axes.get(name, 0)) for name in names)
+        )
+        return both
+
+    def encode(self, int64_t first_row, atoms):
+        """Make the codes of some atoms, given as a contiguous matrix of single or double precision."""
+        if first_row < 0 or first_row + atoms.shape[0] > self.n or atoms.shape[1] != self.rotation.d:
+            raise ValueError(f"rows {first_row} to {first_row + atoms.shape[0]} of {self.n} cannot be encoded")
+        if atoms.shape[0]:
+            _encode(self, first_row, atoms)
+
+    cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil:
+        cdef int64_t j, d = self.rotation.d
+        cdef double largest = 0.0, along = 0.0, difference, unit = 1.0
+        cdef bm_moments moments
+        cdef int exponent = 0
+        for j in range(d, self.rotation.width):
+            x[j] = 0.0
+        if real is float:
+            for j in range(d):
+                x[j] = v[j] - self._centre32[j]
+            bm_kernels().moments_f32(x, d, &moments)
+            largest = moments.largest
+        if real is double or not 1e-15 < largest < 1e15:
+            # Scaled by a power of two before they become single precision, so that nothing over- or underflows.
+            largest = 0.0
+            for j in range(d):
+                difference = <double> v[j] - self._centre[j]
+                largest = max(largest, abs(difference))
+            if isfinite(largest) and largest > 0.0:
+                frexp(largest, &exponent)
+            unit = ldexp(1.0, exponent)
+            for j in range(d):
+                difference = <double> v[j] - self._centre[j]
+                along += difference * self._centre[j]
+                x[j] = <float> ldexp(difference, -exponent)
+        else:
+            along = bm_kernels().dot_exact_f32(x, &self._centre[0], d)
+        self._along[row] = along
+        if not isfinite(along) or not isfinite(largest):
+            self._along[row] = 0.0
+            self._unknown(row)
+            return
+        cdef double square = bm_kernels().dot_f32(x, x, d)
+        self.rotation.apply(x)
+        if self.n_bits > 1:
+            bm_kernels().pack_grid(
+                x, self.n_cells, <float> max(GRID_STEPS[self.n_bits] * sqrt(square / self.rotation.width), 1e-30),
+                self.n_bits, planes, self.n_words, sums + MAX_RUNGS - 2,
+            )
+        else:
+            bm_kernels().pack_signs(x, self.n_cells, planes)
+        bm_kernels().prefix_sizes(x, &self._ends[0], <int> self.n_rungs, sums)
+        self._store(row, unit, square, planes, sums)
+
+    cdef void _unknown(self, int64_t row) noexcept nogil:
+        """Say of an atom whose numbers are too large for squares that nothing is known."""
+        cdef int64_t t
+        for t in range(self._scales.shape[0]):
+            self._scales[t, row] = 0.0
+            self._errors[t, row] = INFINITY
+
+    cdef void _store(self, int64_t row, double unit, double square, uint64_t* planes, double* sums) noexcept nogil:
+        """Keep a code: signs first, the lower planes in their place, and scale and error of every prefix."""
+        cdef int64_t w, t, n_planes = self.n_bits - 1
+        cdef uint64_t* signs = planes + n_planes * self.n_words
+        for w in range(self.n_first_words):
+            self._first[row, w] = signs[w]
+        for w in range(self.n_first_words, self.n_words):
+            self._rest[row, w - self.n_first_words] = signs[w]
+        for w in range(n_planes * self.n_words):
+            self._finer[row, w] = planes[w]
+        cdef double code_square, product
+        for t in range(self._scales.shape[0]):
+            if t < self.n_rungs:
+                product, code_square = sums[t], <double> self._ends[t]
+            else:
+                product, code_square = sums[MAX_RUNGS - 2], sums[MAX_RUNGS - 1]
+            if square == 0.0:  # the atom is the centre itself: nothing is left to be estimated
+                self._scales[t, row] = 0.0
+                self._errors[t, row] = 0.0
+            elif product <= 0.0:  # a prefix that has seen nothing of the atom
+                self._scales[t, row] = 0.0
+                self._errors[t, row] = INFINITY
+            else:
+                self._scales[t, row] = <float> (unit * square / product)
+                self._errors[t, row] = <float> (
+                    unit * sqrt(square * max(code_square * square / (product * product) - 1.0, 0.0)
+                                / (self.rotation.width - 1.0))
+                )
+
+
+def _encode(Codes codes, int64_t first_row, const real[:, ::1] atoms):
+    cdef int64_t i, width = codes.rotation.width
+    # One vector to be rotated, its planes, and what is summed over prefixes.
+    cdef float* x = <float*> malloc(width * sizeof(float))
+    cdef uint64_t* planes = <uint64_t*> malloc(codes.n_bits * (width // 64) * sizeof(uint64_t))
+    cdef double sums[40]
+    if x == NULL or planes == NULL:
+        free(x)
+        free(planes)
+        raise MemoryError("there is no memory for rotating an atom")
+    with nogil:
+        for i in range(atoms.shape[0]):
+            codes._encode_row(&atoms[i, 0], first_row + i, x, planes, sums)
+    free(x)
+    free(planes)

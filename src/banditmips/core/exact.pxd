@@ -1,0 +1,18 @@
+from libc.stdint cimport int64_t
+
+from banditmips.core.certain cimport ScoreMap
+from banditmips.core.rows cimport Rows
+
+
+cdef class Exact:
+    cdef public int64_t row_cost, least_batch
+    cpdef scores(self, rows)
+    cpdef int64_t cost(self, rows) except -1
+
+
+cdef class RowsExact(Exact):
+    cdef Rows _rows
+    cdef const double[::1] _query
+    cdef object _array, _columns, _complain
+    cdef int _objective
+    cdef ScoreMap _map

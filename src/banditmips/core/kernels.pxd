@@ -1,0 +1,78 @@
+# The kernels of c/kernels.h as Cython sees them; what each one does is written there.
+# Link c/kernels.c into the extension, and call as `kernels = bm_kernels()` once, then `kernels.dot_f32(...)`.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+cdef extern from "c/kernels.h" nogil:
+    cdef enum bm_dtype:
+        BM_F32
+        BM_F64
+        BM_F16
+        BM_I8
+        BM_U8
+        BM_I16
+        BM_U16
+        BM_I32
+        BM_U32
+        BM_I64
+        BM_U64
+
+    cdef struct bm_moments:
+        double total
+        double size
+        double squares
+        double largest
+
+    cdef struct bm_query_batch:
+        const uint64_t *planes
+        int64_t plane_stride_words
+        int64_t query_stride_words
+        int64_t n_queries
+        int n_planes
+
+    # The C names of the struct and of the function that returns it are the same; Cython has one name space for both.
+    cdef struct Kernels "bm_kernels":
+        const char *name
+
+        void (*moments_f32)(const float *q, int64_t d, bm_moments *out) noexcept nogil
+        void (*moments_f64)(const double *q, int64_t d, bm_moments *out) noexcept nogil
+        double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
+        double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
+        double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double *out) noexcept nogil
+        void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double *out) noexcept nogil
+        double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d) noexcept nogil
+        double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
+        double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+
+        void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil
+        void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst) noexcept nogil
+        void (*gather)(
+            int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count, double *dst
+        ) noexcept nogil
+
+        void (*hadamard)(float *x, int64_t n) noexcept nogil
+        void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n) noexcept nogil
+
+        void (*pack_signs)(const float *x, int64_t n, uint64_t *bits) noexcept nogil
+        void (*quantise)(
+            const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
+            int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals
+        ) noexcept nogil
+        void (*pack_grid)(
+            const float *x, int64_t n, float step, int n_bits, uint64_t *planes, int64_t plane_stride_words, double *out
+        ) noexcept nogil
+        void (*prefix_sizes)(const float *x, const int64_t *prefix_ends, int n_prefixes, double *sums) noexcept nogil
+        void (*bit_sums)(
+            const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
+            const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words, int64_t *sums
+        ) noexcept nogil
+        void (*bit_sums_batch)(
+            const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows, int64_t n_words,
+            const bm_query_batch *queries, int64_t *sums, int64_t sums_stride
+        ) noexcept nogil
+
+    const Kernels *bm_kernels() noexcept
+    const Kernels *bm_kernels_named(const char *name) noexcept

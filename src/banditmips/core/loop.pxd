@@ -1,0 +1,18 @@
+from libc.stdint cimport int64_t
+
+from banditmips.core.survivors cimport Survivors
+
+
+cdef class Source:
+    cdef public Survivors alive
+    cdef public int64_t population, size, n_multiplies
+    cdef public bint with_replacement
+    cpdef int64_t next_size(self) except -1
+    cpdef bint should_finish(self, int64_t size) except -1
+    cpdef bint can_go_on(self, int64_t size) except -1
+    cpdef int64_t cell_cost(self) except -1
+    cpdef int64_t seen(self) except -1
+    cpdef int64_t n_coordinates(self) except -1
+    cpdef bint wants_leaders(self) except -1
+    cpdef int advance(self, int64_t size) except -1
+    cpdef int keep(self) except -1

@@ -1,0 +1,64 @@
+"""What a race writes down: why it stopped, and its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Round", "StopReason", "Trace"]
+
+
+class StopReason(StrEnum):
+    """Why a search ended."""
+
+    SEPARATED = "separated"
+    """Only k atoms were left: every other one had been dropped."""
+    EXHAUSTED = "exhausted"
+    """Every coordinate of the survivors had been sampled, so that their scores are exact."""
+    FINISHED_EXACTLY = "finished_exactly"
+    """The survivors' exact products were cheaper than more sampling (or ``delta`` is 0)."""
+    EPSILON = "epsilon"
+    """No atom left out can beat a returned one by more than ``epsilon``."""
+    BUDGET = "budget"
+    """The multiplies allowed were used up; the intervals say how sure the answer is."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a race, as ``trace=True`` records it.
+
+    Attributes
+    ----------
+    n_coordinates
+        Coordinates sampled so far.
+    n_survivors
+        Atoms still in the race after this round's eliminations.
+    leader
+        Index of the k-th best atom by estimate, the one that the others are measured against.
+    indices, scores, lower, upper
+        The leading atoms by estimate (best first) with the confidence intervals of their scores.
+    """
+
+    n_coordinates: int
+    n_survivors: int
+    leader: int
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The rounds of one query's race, and how the race was planned.
+
+    `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
+    ruled out by their means and norms.
+    """
+
+    rounds: tuple[Round, ...]
+    plan: str
+    n_candidates: int = 0

@@ -1,0 +1,76 @@
+"""A random rotation of vectors of any length, in time d log d: signs and fast Hadamard transforms.
+
+A vector of d numbers is filled up with zeros to the next multiple of 64. Where that is a power of two, a pass is
+random signs and one transform; elsewhere it is signs and a transform of the first 2^b numbers, then signs and a
+transform of the last 2^b, which overlap (2^b is the largest power of two that fits). There are two passes: after one,
+vectors that share a few large entries are still recognisable by them. Every step is orthonormal, so inner products
+and norms stay as they are, up to rounding (`ROUNDING`).
+"""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int64_t, uint32_t
+
+import numpy as np
+
+from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.numbers import random_words
+
+CELLS_IN_WORD = 64
+
+
+cdef class Rotation:
+    """The rotation of vectors of length d that belongs to a seed.
+
+    Attributes
+    ----------
+    d, width
+        Length of a vector before and after: `width` is the next multiple of 64.
+    """
+
+    def __init__(self, int64_t d, int64_t seed):
+        self.d, self.seed = d, seed
+        self.width = -(-d // CELLS_IN_WORD) * CELLS_IN_WORD
+        self.window = CELLS_IN_WORD
+        while 2 * self.window <= self.width:
+            self.window *= 2
+        self.n_transforms = 2 if self.window == self.width else 4
+        words = random_words(seed, 1, self.n_transforms * self.width // 32)
+        self.signs = words.reshape(self.n_transforms, self.width // 32)
+
+    @property
+    def nbytes(self):
+        """Memory taken."""
+        return self.signs.nbytes
+
+    @property
+    def rounding(self):
+        """What rounding may add to a rotated vector at most, as a part of its norm.
+
+        A butterfly rounds once, so each transform adds at most log2(window) half units in the last place of the norm
+        of what it transforms, and its normalisation one more.
+        """
+        return self.n_transforms * (np.log2(self.window) + 2.0) * 2.0**-24
+
+    cdef void apply(self, float* x) noexcept nogil:
+        """Rotate `width` numbers in place."""
+        cdef int t
+        cdef int64_t j, first
+        cdef float scale = <float> (1.0 / sqrt(<double> self.window))
+        for t in range(self.n_transforms):
+            bm_kernels().flip_signs(x, &self.signs[t, 0], self.width)
+            first = 0 if self.n_transforms == 2 or t % 2 == 0 else self.width - self.window
+            bm_kernels().hadamard(x + first, self.window)
+            for j in range(first, first + self.window):
+                x[j] *= scale
+
+    def rotated(self, vectors):
+        """Return the rotated rows of a matrix, in single precision."""
+        given = np.atleast_2d(vectors)
+        out = np.zeros((given.shape[0], self.width), dtype=np.float32)
+        out[:, : self.d] = given
+        cdef float[:, ::1] rows = out
+        cdef int64_t i
+        with nogil:
+            for i in range(rows.shape[0]):
+                self.apply(&rows[i, 0])
+        return out

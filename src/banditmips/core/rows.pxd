@@ -1,0 +1,21 @@
+from libc.stdint cimport int64_t
+
+
+cdef struct Segment:
+    const char* base
+    int64_t first
+    int64_t row_stride
+    int64_t column_stride
+    int dtype
+
+
+cdef class Rows:
+    cdef readonly int64_t n, d
+    cdef readonly object arrays
+    cdef Segment* segments
+    cdef int n_segments
+    cdef const Segment* segment_of(self, int64_t row) noexcept nogil
+    cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil
+    cdef double sum_columns(
+        self, int64_t row, const int64_t[::1] columns, const double* query, int objective, double* room
+    ) noexcept nogil

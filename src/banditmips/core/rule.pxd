@@ -1,0 +1,18 @@
+from libc.stdint cimport int64_t
+
+from banditmips.core.survivors cimport Survivors
+
+
+cdef double round_share(int number) noexcept nogil
+cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil
+cdef bint others_within(Survivors alive, double epsilon) noexcept nogil
+
+
+cdef class Rule:
+    cdef readonly double delta
+    cdef readonly bint speaks_for_atoms
+    cdef readonly Py_ssize_t n_atoms
+    cdef double atom_share(self, int number) noexcept nogil
+    cdef int fill_radius(self, object source, int number) except -1
+    cdef Py_ssize_t judge(self, object source, int number) except -1
+    cdef bint settled_within(self, object source, int number, double epsilon) except -1

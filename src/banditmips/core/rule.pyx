@@ -1,0 +1,299 @@
+"""The rule: who is beaten. The only place where delta is split.
+
+After every round a rule looks at the atoms still in the race and marks those that k others beat for certain, up to the
+round's share of delta. Round r = 1, 2, ... may spend ``6/(pi r)^2`` of it, which sums to 1 over all rounds however many
+there are; within a round it is split over the atoms (every interval holds) or over pairs of atoms (no comparison is wrong).
+
+=====================  ==========================================================================================
+rule                   what backs it
+=====================  ==========================================================================================
+``codes``              The error of a rotated code is sub-Gaussian for a uniformly random rotation, whatever the data
+                       (docs/guarantees.md): a theorem but for the rotation, which is made of signs and transforms.
+``hoeffding``          Hoeffding's inequality for sigma-sub-Gaussian terms (the paper, section 3.2), two-sided.
+``hoeffding_serfling`` Serfling's inequality for sampling without replacement, in the form of Bardenet and
+                       Maillard (2015), corollary 2.5.
+``bernstein``          Empirical Bernstein inequality: Audibert, Munos and Szepesvari (2009), theorem 1, with
+                       replacement; Bardenet and Maillard (2015), theorem 4.3, without.
+``paired``             Student's t on the differences to the leaders at the same coordinates. Asymptotic: no theorem.
+=====================  ==========================================================================================
+
+Where the atoms live in several places, delta is split over all of them at once: `n_atoms` is the number of candidates in all
+places, and round r is the same round everywhere. What a rule may get wrong is an event that belongs to one atom, or to
+one pair of atoms, and to one round; where it is looked at, how often, and in whose company makes no difference to it.
+"""
+
+from libc.math cimport INFINITY, M_PI, fabs, isfinite, log, sqrt
+from libc.stdint cimport int64_t
+
+import numpy as np
+from scipy.special import stdtrit
+
+from banditmips.core.survivors cimport Survivors, kth_largest
+
+MIN_SCATTER_SEEN = 0.25
+"""Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
+
+Sixteen coordinates of normal or ratings-like atoms show a quarter in all but one case in a thousand; an atom whose
+weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
+those is drawn.
+"""
+LEAST_DIFFERENCE = 1e-140
+"""Differences below this are not told apart: their squares are nothing."""
+MIN_VARIANCE = 0.25
+"""Part of what a difference would vary by if query and atoms were unrelated, that it is taken to vary by at least where a part
+of the score was known beforehand: a sample that shows less has not seen what matters."""
+
+
+cdef double round_share(int number) noexcept nogil:
+    return 6.0 / (M_PI * number) ** 2
+
+
+def share_of_round(int number):
+    """Return the part of delta that round r = 1, 2, ... may spend: 6/(pi r)^2, which sums to 1 over all rounds."""
+    return round_share(number)
+
+
+cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
+    """Mark the atoms whose upper ends are below the k-th largest lower end, or below the bar; return how many."""
+    cdef Py_ssize_t t, n_beaten = 0
+    cdef double bar = alive.bar
+    if alive.n > alive.k:
+        for t in range(alive.n):
+            alive.lower[t] = alive.ranked(t) - alive.radius[t]
+        bar = max(bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
+    for t in range(alive.n):
+        # A comparison with NaN is False: what cannot be compared stays.
+        alive.beaten[t] = alive.ranked(t) + alive.radius[t] < bar
+        n_beaten += alive.beaten[t]
+    return n_beaten
+
+
+cdef bint others_within(Survivors alive, double epsilon) noexcept nogil:
+    """Whether nobody but the k best by estimate can be more than epsilon above what those are worth at least."""
+    cdef Py_ssize_t t, n_above = 0
+    cdef double least, kth
+    if alive.n <= alive.k:
+        return True
+    for t in range(alive.n):
+        alive.lower[t] = alive.ranked(t)
+    kth = kth_largest(alive.lower, alive.n, alive.k, alive.heap)
+    least = INFINITY
+    for t in range(alive.n):
+        if alive.ranked(t) >= kth:
+            least = min(least, alive.ranked(t) - alive.radius[t])
+    for t in range(alive.n):
+        if alive.ranked(t) < kth and not alive.ranked(t) + alive.radius[t] < least + epsilon:
+            n_above += 1
+    return n_above == 0
+
+
+cdef class Rule:
+    """A bound on each atom's own score: an atom is beaten when k lower ends lie above its upper end.
+
+    Parameters
+    ----------
+    delta : float
+    n_atoms : int
+        Atoms that delta is split over: all candidates, wherever they are.
+
+    Attributes
+    ----------
+    speaks_for_atoms : bool
+        Whether delta is spent on each atom's interval, so that intervals may be relied on.
+    """
+
+    def __init__(self, double delta, Py_ssize_t n_atoms):
+        self.delta, self.n_atoms, self.speaks_for_atoms = delta, max(n_atoms, 1), True
+
+    cdef double atom_share(self, int number) noexcept nogil:
+        """One atom's share of delta in a round, for both ends of its interval together."""
+        return self.delta * round_share(number) / self.n_atoms
+
+    cdef int fill_radius(self, object source, int number) except -1:
+        """Fill in the radius of each survivor's interval, valid for all atoms and rounds together."""
+        radius = source.alive.radius_array
+        radius[:] = self.radius(source, number)
+        return 0
+
+    cdef Py_ssize_t judge(self, object source, int number) except -1:
+        """Fill in radii, mark who is beaten, and return how many that are."""
+        self.fill_radius(source, number)
+        return drop_by_intervals(source.alive)
+
+    cdef bint settled_within(self, object source, int number, double epsilon) except -1:
+        """Whether nobody left out could beat a leader by more than epsilon; after `judge`."""
+        return others_within(source.alive, epsilon)
+
+
+cdef class CodeRule(Rule):
+    """Intervals of codes: the source knows the deviation of each estimate."""
+
+    cdef int fill_radius(self, object source, int number) except -1:
+        source.fill_radius(sqrt(2.0 * log(2.0 / self.atom_share(number))) if self.delta > 0.0 else INFINITY)
+        return 0
+
+
+def _serfling_factor(size, population):
+    """What sampling without replacement takes off the variance (rho_n of Bardenet and Maillard 2015)."""
+    if 2 * size <= population:
+        return 1.0 - (size - 1) / population
+    return (1.0 - size / population) * (1.0 + 1.0 / size)
+
+
+cdef class HoeffdingRule(Rule):
+    """Hoeffding's radius for sigma-sub-Gaussian terms; Serfling's where the sample is without replacement.
+
+    Parameters
+    ----------
+    sigma : float, or None
+        Sub-Gaussian parameter of one sampled term times the population (so, in units of the score).
+        None takes the largest sample deviation of the first round.
+    per_row : bool
+        Whether sigma is to be multiplied by each atom's row scale (a range of the entries, for the cosine).
+    serfling : bool
+        Use the finite-population factor.
+    """
+
+    cdef object _sigma
+    cdef bint _per_row, _serfling
+
+    def __init__(self, double delta, Py_ssize_t n_atoms, sigma, bint per_row, bint serfling):
+        super().__init__(delta, n_atoms)
+        self._sigma, self._per_row, self._serfling = sigma, per_row, serfling
+
+    def radius(self, source, number):
+        """Return sigma * sqrt(2 log(2/delta') / N) for each survivor."""
+        size, population = source.sample.size, source.population
+        if self._sigma is None and size < 2:
+            return np.inf
+        if self._sigma is None:
+            # Variances are those of the estimate: times N, and without the finite-population factor, of one term.
+            shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-12)
+            self._sigma = float(np.sqrt(source.variances.max() * size / shrink))
+        factor = _serfling_factor(size, population) if self._serfling else 1.0
+        share = self.atom_share(number)
+        log_term = np.log(2.0 / share) if share > 0.0 else np.inf
+        radius = self._sigma * np.sqrt(2.0 * factor * log_term / size)
+        return radius * (source.row_scale if self._per_row else np.ones(source.row_scale.size))
+
+
+cdef class BernsteinRule(Rule):
+    """Empirical Bernstein radius: the sample's own deviation, plus a term for what the range could still hide.
+
+    Parameters
+    ----------
+    width : float
+        Length of the interval that holds one sampled term times the population, before the row scale.
+    """
+
+    cdef double _width
+
+    def __init__(self, double delta, Py_ssize_t n_atoms, double width):
+        super().__init__(delta, n_atoms)
+        self._width = width
+
+    def radius(self, source, number):
+        """Return sd * sqrt(2 rho log(c/delta') / N) + kappa * width * log(c/delta') / N for each survivor."""
+        size, population = source.sample.size, source.population
+        # The variance that the theorems mean: of one term, with 1/N.
+        shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-300)
+        one_term = source.variances * (size - 1) / shrink
+        if source.with_replacement:
+            rho, kappa, constant = 1.0, 3.0, 3.0
+        else:
+            rho, kappa, constant = _serfling_factor(size, population), 7.0 / 3.0 + 3.0 / np.sqrt(2.0), 10.0
+        share = self.atom_share(number)
+        log_term = np.log(constant / share) if share > 0.0 else np.inf
+        deviation = np.sqrt(one_term * 2.0 * rho * log_term / size)
+        return deviation + kappa * self._width * source.row_scale * log_term / size
+
+
+cdef class PairedRule(Rule):
+    """Student's t on differences at the same cells.
+
+    The error that must not happen is a true top-k atom losing to one that is not. An atom is dropped only if k others
+    beat it; if it is a true top-k atom, one of those k is not. So delta is split over the k*(n-k) pairs of a true
+    top-k atom and another atom (twice as many where the sign is free), and over rounds, however the leaders
+    were chosen.
+
+    A quantile far out in the tail means something only where the sample is large for it and no cell stands for the
+    sum: with tail probability p, nobody is dropped on fewer than ``2 log(1/p)`` cells, nor where one cell holds more
+    than ``2/log(1/p)`` of a difference's sum of squares.
+    """
+
+    cdef double _pairs
+
+    def __init__(self, double delta, Py_ssize_t n_atoms, Py_ssize_t k, bint absolute):
+        super().__init__(delta, n_atoms)
+        self.speaks_for_atoms = False
+        self._pairs = max(k * (self.n_atoms - k), 1) * (2 if absolute else 1)
+
+    @staticmethod
+    def _quantile(tail, size):
+        return np.inf if size < 2 else -float(stdtrit(size - 1, tail))
+
+    def radius(self, source, number):
+        """Return the two-sided Student radius of each survivor's own estimate."""
+        z = self._quantile(self.atom_share(number) / 2.0, source.sample.size)
+        radius = z * np.sqrt(source.variances) if np.isfinite(z) else np.full(source.variances.size, np.inf)
+        return np.where(source.unrepresentative(), np.inf, radius)
+
+    cdef Py_ssize_t judge(self, object source, int number) except -1:
+        self.fill_radius(source, number)
+        alive = source.alive
+        beaten = self._beaten(source, number, alive.leaders(alive.k), 0.0)
+        alive.beaten_array[:] = beaten
+        return int(beaten.sum())
+
+    cdef bint settled_within(self, object source, int number, double epsilon) except -1:
+        leaders = source.alive.leaders(source.alive.k)
+        beaten = self._beaten(source, number, leaders, epsilon)
+        return int(beaten.sum()) == beaten.size - leaders.size
+
+    def settles(self, source, int number, leaders, double epsilon):
+        """Whether everybody but these leaders is beaten, even if epsilon is added to each of them."""
+        beaten = self._beaten(source, number, leaders, epsilon)
+        return int(beaten.sum()) == beaten.size - leaders.size
+
+    def _beaten(self, source, number, leaders, slack):
+        """Test each survivor against the leaders, the weakest first, on the cells that they share."""
+        tail = self.delta * round_share(number) / self._pairs
+        size = source.sample.size
+        result = np.zeros(source.alive.n, dtype=np.bool_)
+        if tail <= 0.0 or size < min(2.0 * np.log(1.0 / tail), source.population / 2):
+            return result
+        z = self._quantile(tail, size)
+        representative = ~source.unrepresentative()
+        beaters = self._beaters(source, leaders, representative, slack)
+        if not np.isfinite(z) or beaters is None:
+            return result
+        representative[leaders] = False
+        representative[beaters] = False
+        rows = np.flatnonzero(representative)
+        largest_share = max(2.0 / np.log(1.0 / tail), 2.0 / size)
+        for beater in beaters[::-1]:
+            for sign in [1.0, -1.0] if source.alive.absolute else [1.0]:
+                rows = rows[self._loses(source, int(beater), rows, sign, z, slack, largest_share)]
+        result[rows] = True
+        return result
+
+    @staticmethod
+    def _beaters(source, leaders, representative, slack):
+        """Choose the k atoms that others must lose to: the best whose sample can be trusted, if there are k."""
+        if representative[leaders].all():
+            return leaders
+        if slack > 0.0 or int(representative.sum()) < leaders.size:
+            return None
+        scores = np.where(representative, source.alive.ranking(), -np.inf)
+        return np.argsort(-scores, kind="stable")[: leaders.size]
+
+    @staticmethod
+    def _loses(source, leader, rows, sign, z, slack, largest_share):
+        """Test `sign` times each row's score against the leader's (its size, where the sign is free)."""
+        estimates = source.alive.estimate_array
+        leading, sign_used = estimates[leader], sign
+        if source.alive.absolute and leading < 0.0:
+            leading, sign_used = -leading, -sign
+        difference = leading - sign * estimates[rows] + slack
+        variance, shares = source.paired_variances(leader, rows, sign_used)
+        return (difference > z * np.sqrt(variance)) & (difference > LEAST_DIFFERENCE) & (shares <= largest_share)

@@ -1,0 +1,168 @@
+"""The atoms still in the race, and what the last round says of each of them."""
+
+from libc.math cimport NAN, fabs, isnan
+from libc.stdint cimport int64_t, uint8_t
+
+import numpy as np
+
+
+cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil:
+    """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k."""
+    cdef Py_ssize_t t, place, child, size = 0
+    cdef double value
+    for t in range(n):
+        value = values[t]
+        if size < k:  # sift up: the smallest is on top
+            place = size
+            size += 1
+            while place > 0 and heap[(place - 1) // 2] > value:
+                heap[place] = heap[(place - 1) // 2]
+                place = (place - 1) // 2
+            heap[place] = value
+        elif value > heap[0]:
+            place = 0
+            while True:
+                child = 2 * place + 1
+                if child >= k:
+                    break
+                if child + 1 < k and heap[child + 1] < heap[child]:
+                    child += 1
+                if heap[child] >= value:
+                    break
+                heap[place] = heap[child]
+                place = child
+            heap[place] = value
+    return heap[0]
+
+
+cdef class Survivors:
+    """Who is still in the race for the best k.
+
+    Parameters
+    ----------
+    candidates : int64 array, or None
+        The atoms that take part; None for 0, ..., n-1.
+    n : int
+        How many.
+    k : int
+    absolute : bool
+        Whether atoms are ranked by the size of their scores.
+
+    Attributes
+    ----------
+    n : int
+        How many are left.
+    bar : float
+        What k atoms are known to reach for certain (of which exact scores are known); an atom below it has lost.
+    """
+
+    def __init__(self, candidates, Py_ssize_t n, Py_ssize_t k, bint absolute):
+        self.n, self.k, self.absolute = n, k, absolute
+        self.bar = -np.inf
+        self._rows = np.arange(n) if candidates is None else np.array(candidates, dtype=np.int64)
+        self._estimates, self._radius, self._lower = np.zeros(n), np.full(n, np.inf), np.empty(n)
+        self._beaten = np.zeros(n, dtype=np.uint8)
+        self._heap = np.empty(max(k, 1))
+        self._known_rows, self._known_scores = np.empty(0, dtype=np.int64), np.empty(0)
+        self.n_known = 0
+        self._point()
+
+    def _point(self):
+        cdef int64_t[::1] rows = self._rows, known_rows = self._known_rows
+        cdef double[::1] estimates = self._estimates, radius = self._radius, lower = self._lower, heap = self._heap
+        cdef double[::1] known_scores = self._known_scores
+        cdef uint8_t[::1] beaten = self._beaten
+        self.heap = &heap[0]
+        if self._rows.size:
+            self.rows, self.estimates, self.radius = &rows[0], &estimates[0], &radius[0]
+            self.lower, self.beaten = &lower[0], &beaten[0]
+        if self._known_rows.size:
+            self.known_rows, self.known_scores = &known_rows[0], &known_scores[0]
+
+    def make_room_for_known(self, Py_ssize_t count):
+        """Make room for `count` more exact scores."""
+        size = self.n_known + count
+        if size > self._known_rows.size:
+            grown_rows, grown_scores = np.empty(2 * size, dtype=np.int64), np.empty(2 * size)
+            grown_rows[: self.n_known] = self._known_rows[: self.n_known]
+            grown_scores[: self.n_known] = self._known_scores[: self.n_known]
+            self._known_rows, self._known_scores = grown_rows, grown_scores
+            self._point()
+
+    @property
+    def row_array(self):
+        """The atoms that are left."""
+        return self._rows[: self.n]
+
+    @property
+    def estimate_array(self):
+        """Their estimated scores."""
+        return self._estimates[: self.n]
+
+    @property
+    def radius_array(self):
+        """The radii of the scores' confidence intervals."""
+        return self._radius[: self.n]
+
+    @property
+    def beaten_array(self):
+        """Which of them have lost."""
+        return self._beaten[: self.n]
+
+    def ranking(self):
+        """The estimates as they are ranked."""
+        return np.abs(self.estimate_array) if self.absolute else self.estimate_array
+
+    cdef double ranked(self, Py_ssize_t t) noexcept nogil:
+        return fabs(self.estimates[t]) if self.absolute else self.estimates[t]
+
+    cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places) noexcept nogil:
+        """Fill in the places of the best by estimate, best first; of equals the earlier one. Returns how many."""
+        cdef Py_ssize_t t, place, found = 0
+        cdef double value, least = 0.0
+        for t in range(self.n):
+            value = self.ranked(t)
+            if found == count and not value > least:
+                continue
+            place = found if found < count else count - 1
+            while place > 0 and value > self.ranked(places[place - 1]):
+                places[place] = places[place - 1]
+                place -= 1
+            places[place] = t
+            found = min(found + 1, count)
+            least = self.ranked(places[found - 1])
+        return found
+
+    def leaders(self, Py_ssize_t count):
+        """The places of the best by estimate, best first."""
+        out = np.empty(max(min(count, self.n), 1), dtype=np.int64)
+        cdef int64_t[::1] places = out
+        return out[: self.find_leaders(min(count, self.n), &places[0])]
+
+    cdef double known_score(self, int64_t row) noexcept nogil:
+        """The exact score of a row, NaN if it is not known."""
+        cdef Py_ssize_t t
+        for t in range(self.n_known):
+            if self.known_rows[t] == row:
+                return self.known_scores[t]
+        return NAN
+
+    cdef void learn(self, int64_t row, double score) noexcept nogil:
+        """Remember an exact score; there must be room."""
+        self.known_rows[self.n_known] = row
+        self.known_scores[self.n_known] = score
+        self.n_known += 1
+
+    cdef void compact(self) noexcept nogil:
+        """Leave out those that have lost."""
+        cdef Py_ssize_t t, kept = 0
+        for t in range(self.n):
+            if self.beaten[t]:
+                continue
+            self.rows[kept] = self.rows[t]
+            self.estimates[kept] = self.estimates[t]
+            self.radius[kept] = self.radius[t]
+            kept += 1
+        self.n = kept
+        for t in range(kept):
+            self.beaten[t] = 0

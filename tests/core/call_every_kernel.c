@@ -1,0 +1,105 @@
+/* Calls every kernel of one target on arrays that end exactly where they have to, at sizes that fit no vector, for a
+ * build with the address and undefined-behaviour sanitizers. What the kernels compute is compared elsewhere. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+
+static const int64_t SIZES[] = {0, 1, 7, 8, 15, 16, 17, 63, 64, 65, 1000, 4097};
+enum { N_SIZES = sizeof SIZES / sizeof SIZES[0] };
+
+/* An array of that many bytes, `offset` bytes behind an aligned address; its end is the end of the allocation. */
+static void *block_of(void **blocks, int *n_blocks, int64_t bytes, int64_t offset) {
+    unsigned char *p = malloc((size_t)(bytes + offset));
+    if (!p && bytes + offset > 0) abort();
+    for (int64_t i = 0; i < bytes + offset; i++) p[i] = (unsigned char)(37 * i + 11 * (i >> 8));
+    blocks[(*n_blocks)++] = p;
+    return p + offset;
+}
+
+static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
+    void *blocks[64];
+    int n_blocks = 0;
+#define NEW(type, count, off) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), off))
+    const int64_t words = (n + 63) / 64;
+    float *a = NEW(float, n, offset), *b = NEW(float, n, offset);
+    double *c = NEW(double, n, offset), *e = NEW(double, n, offset);
+    /* Floats as good as random bits would be NaN and subnormal; these are plain. */
+    for (int64_t j = 0; j < n; j++) {
+        const float x = (float)(j % 17) - 8.5f, y = (float)(j % 23) / 7;
+        const double z = x, u = y;
+        memcpy(a + j, &x, sizeof x);
+        memcpy(b + j, &y, sizeof y);
+        memcpy(c + j, &z, sizeof z);
+        memcpy(e + j, &u, sizeof u);
+    }
+    struct bm_moments moments;
+    double three[3], sum = 0;
+    k->moments_f32(a, n, &moments);
+    k->moments_f64(c, n, &moments);
+    sum += k->dot_f32(a, b, n) + k->dot_f64(c, e, n) + k->dot_exact_f32(a, c, n) + k->dot_exact_f64(c, e, n);
+    sum += k->sqeuclidean_f32(a, b, n) + k->sqeuclidean_f64(c, e, n) + k->l1_f32(a, b, n) + k->l1_f64(c, e, n);
+    k->dot_moments_f32(a, b, n, three);
+    k->dot_moments_f64(c, e, n, three);
+
+    static const int64_t ITEM[] = {4, 8, 2, 1, 1, 2, 2, 4, 4, 8, 8};
+    float *floats = NEW(float, n, 0);
+    double *doubles = NEW(double, n, 0);
+    int64_t *coordinates = NEW(int64_t, n, 0);
+    for (int64_t j = 0; j < n; j++) coordinates[j] = n - 1 - j;
+    for (int dtype = BM_F32; dtype <= BM_U64; dtype++) {
+        for (int64_t step = 1; step <= 2; step++) { /* contiguous, and with a byte between */
+            const int64_t stride = ITEM[dtype] + step - 1, bytes = n ? (n - 1) * stride + ITEM[dtype] : 0;
+            const unsigned char *source = NEW(unsigned char, bytes, offset);
+            k->to_f32(dtype, source, stride, n, floats);
+            k->to_f64(dtype, source, stride, n, doubles);
+            k->gather(dtype, source, stride, coordinates, n, doubles);
+            if (n) k->to_f32(dtype, source + (n - 1) * stride, -stride, n, floats);
+        }
+    }
+
+    float *x = NEW(float, n, 0), *dither = NEW(float, n, 0);
+    for (int64_t j = 0; j < n; j++) {
+        x[j] = (float)(j % 29) / 9 - 1.3f;
+        dither[j] = (float)(j % 31) / 31;
+    }
+    if ((n & (n - 1)) == 0 && n > 0) k->hadamard(x, n);
+    k->flip_signs(x, NEW(uint32_t, (n + 31) / 32, 0), n);
+    uint64_t *codes = NEW(uint64_t, 5 * words, 0);
+    for (int row = 0; row < 5; row++) k->pack_signs(x, n, codes + row * words);
+    const int64_t ends[] = {0, n / 64 / 2 * 64, n};
+    double sizes[3];
+    k->prefix_sizes(x, ends, 3, sizes);
+    for (int bits = 1; bits <= 8; bits++) {
+        uint64_t *planes = NEW(uint64_t, bits * words, 0);
+        int64_t totals[3];
+        k->pack_grid(x, n, 0.1f, bits, planes, words, three);
+        k->quantise(x, dither, n, 0.1f, bits, planes, words, ends, 3, totals);
+        const int64_t rows[] = {4, 0, 3, 3, 1, 2, 4};
+        int64_t sums[14] = {0};
+        k->bit_sums(codes, words, NULL, 5, planes, words, bits, words, sums);
+        k->bit_sums(codes, words, rows, 7, planes, words, bits, words, sums);
+        const struct bm_query_batch batch = {planes, words, 0, 2, bits};
+        k->bit_sums_batch(codes, words, rows, 7, words, &batch, sums, 7);
+        sum += (double)sums[13] + (double)totals[2];
+    }
+    while (n_blocks > 0) free(blocks[--n_blocks]);
+    return sum + three[0] + sizes[2] + moments.total;
+}
+
+int main(int argc, char **argv) {
+    const struct bm_kernels *k = argc == 2 ? bm_kernels_named(argv[1]) : NULL;
+    if (!k) return 2;
+    double sum = 0;
+    for (int i = 0; i < N_SIZES; i++)
+        for (int64_t offset = 0; offset < 2; offset++) sum += call_all(k, SIZES[i], offset);
+    for (int bits = 0; bits <= 17; bits++) {
+        float *x = calloc((size_t)1 << bits, sizeof *x);
+        if (!x) return 2;
+        k->hadamard(x, (int64_t)1 << bits);
+        free(x);
+    }
+    printf("%s: every kernel called\n", k->name);
+    return sum != sum; /* all numbers above are finite */
+}

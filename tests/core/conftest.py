@@ -1,0 +1,114 @@
+"""The C kernels as a library of their own, called through ctypes."""
+
+import ctypes
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "src" / "banditmips" / "core" / "c"
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fno-math-errno", "-fno-signed-zeros", "-fno-trapping-math"]
+FLAGS += ["-fassociative-math"]
+TARGETS = ["portable", "avx2", "avx512"]
+
+INT, INT64, FLOAT, DOUBLE, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_double, ctypes.c_void_p
+
+
+class QueryBatch(ctypes.Structure):
+    """`struct bm_query_batch`."""
+
+    _fields_ = [
+        ("planes", POINTER),
+        ("plane_stride_words", INT64),
+        ("query_stride_words", INT64),
+        ("n_queries", INT64),
+        ("n_planes", INT),
+    ]
+
+
+def _both_precisions(name: str, result: Any, *arguments: Any) -> list[tuple[str, Any]]:
+    return [(f"{name}_{precision}", ctypes.CFUNCTYPE(result, *arguments)) for precision in ("f32", "f64")]
+
+
+class Kernels(ctypes.Structure):
+    """`struct bm_kernels`, field by field as in kernels.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        *_both_precisions("moments", None, POINTER, INT64, POINTER),
+        *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),
+        *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
+        ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),
+        ("hadamard", ctypes.CFUNCTYPE(None, POINTER, INT64)),
+        ("flip_signs", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64)),
+        ("pack_signs", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER)),
+        (
+            "quantise",
+            ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, FLOAT, INT, POINTER, INT64, POINTER, INT, POINTER),
+        ),
+        ("pack_grid", ctypes.CFUNCTYPE(None, POINTER, INT64, FLOAT, INT, POINTER, INT64, POINTER)),
+        ("prefix_sizes", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT, POINTER)),
+        (
+            "bit_sums",
+            ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, POINTER, INT64, INT, INT64, POINTER),
+        ),
+        (
+            "bit_sums_batch",
+            ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, INT64, POINTER, POINTER, INT64),
+        ),
+    ]
+
+
+@pytest.fixture(scope="session")
+def compile_kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compile the kernels, and what is given besides, with the project's flags and warnings as errors."""
+    found = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not found:
+        pytest.skip("no C compiler on this machine")
+    compiler = shlex.split(found)
+
+    def compile_(name: str, *extra: str) -> Path:
+        output = tmp_path_factory.mktemp("kernels") / name
+        sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
+        command = [*compiler, *FLAGS, f"-I{SOURCES}", *sources, *extra, "-lm", "-o", str(output)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return output
+
+    return compile_
+
+
+@pytest.fixture(scope="session")
+def library_path(compile_kernels: Callable[..., Path]) -> Path:
+    """The kernels as a shared library."""
+    return compile_kernels("libkernels.so", "-O3", "-shared", "-fPIC")
+
+
+@pytest.fixture(params=TARGETS)
+def kernels(request: pytest.FixtureRequest, library_path: Path) -> SimpleNamespace:
+    """The kernels of one target, taking arrays where C takes pointers."""
+    library = ctypes.CDLL(str(library_path))
+    library.bm_kernels_named.restype = ctypes.POINTER(Kernels)
+    found = library.bm_kernels_named(request.param.encode())
+    if not found:
+        pytest.skip(f"this machine has no {request.param}")
+    functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
+    return SimpleNamespace(**functions, QueryBatch=QueryBatch)
+
+
+def _taking_arrays(function: Any) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        return function(*(a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments))
+
+    return call

@@ -1,0 +1,138 @@
+"""Sums over rows in C against NumPy in long double, for every target of this machine."""
+
+import numpy as np
+import pytest
+
+SIZES = [0, 1, 7, 8, 15, 16, 17, 63, 64, 65, 1000, 4097, 20_000]
+PRECISIONS = {"f32": np.float32, "f64": np.float64}
+
+
+@pytest.fixture(params=PRECISIONS)
+def precision(request):
+    return request.param
+
+
+def unaligned(array):
+    """A copy of the array that begins one byte behind any multiple of four."""
+    buffer = np.empty(array.nbytes + 9, np.uint8)
+    start = 8 - buffer.ctypes.data % 8 + 1
+    copy = buffer[start : start + array.nbytes].view(array.dtype)
+    copy[:] = array
+    return copy
+
+
+def pair(d, precision, scale=1.0):
+    rng = np.random.default_rng(d)
+    dtype = PRECISIONS[precision]
+    # A large mean makes sums lose digits if they are added in one float.
+    return (scale * (3 + rng.normal(size=d))).astype(dtype), (scale * rng.normal(size=d)).astype(dtype)
+
+
+def moments(kernels, q):
+    out = np.full(4, -1.0)
+    getattr(kernels, f"moments_f{8 * q.itemsize}")(q, q.size, out)
+    return out
+
+
+def true_moments(q):
+    wide = q.astype(np.longdouble)
+    sums = [wide.sum(), np.abs(wide).sum(), (wide**2).sum(), np.abs(wide).max(initial=0)]
+    return np.array(sums).astype(np.float64)
+
+
+def allowed(terms, precision):
+    """The rounding that a sum of these terms may show: a few units of a stretch's largest partial sums."""
+    unit = np.finfo(PRECISIONS[precision]).eps
+    return 16 * unit * float(np.abs(terms).sum()) + 1e-300
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_moments(kernels, precision, d, place):
+    q = place(pair(d, precision)[0])
+    np.testing.assert_allclose(moments(kernels, q), true_moments(q), rtol=2e-6 if precision == "f32" else 1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e-20, 1e-14, 1e14, 1e18, 1e25, 1e37])
+def test_moments_of_floats_whose_squares_are_no_floats(kernels, scale):
+    q = (scale * np.random.default_rng(0).normal(size=5000)).astype(np.float32)
+    q[3000:] *= np.float32(1e-3)
+    np.testing.assert_allclose(moments(kernels, q), true_moments(q), rtol=1e-5)
+
+
+def test_moments_of_a_query_with_stretches_of_all_sizes(kernels):
+    q = np.repeat([0.0, 1e-25, 1.0, 1e-30, 0.0], 1024).astype(np.float32)
+    np.testing.assert_allclose(moments(kernels, q), true_moments(q), rtol=1e-6)
+    q[-1] = 1e30
+    np.testing.assert_allclose(moments(kernels, q), true_moments(q), rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 17, 1000, 4097])
+def test_moments_of_infinities_and_nan(kernels, precision, d):
+    for place in {0, d // 2, d - 1}:
+        q = pair(d, precision)[0]
+        q[place] = -np.inf
+        assert moments(kernels, q).tolist() == [-np.inf, np.inf, np.inf, np.inf]
+        q[place] = np.nan
+        assert np.isnan(moments(kernels, q)).all()
+        if d > 1:
+            q[place - 1] = np.inf
+            assert np.isnan(moments(kernels, q)).all()
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e12])
+def test_sums_over_pairs(kernels, precision, d, place, scale):
+    a, b = map(place, pair(d, precision, scale))
+    wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
+    terms = {"dot": wide_a * wide_b, "sqeuclidean": (wide_a - wide_b) ** 2, "l1": np.abs(wide_a - wide_b)}
+    for name, expected in terms.items():
+        got = getattr(kernels, f"{name}_{precision}")(a, b, d)
+        assert abs(got - float(expected.sum())) <= allowed(expected, precision), name
+    out = np.full(3, -1.0)
+    getattr(kernels, f"dot_moments_{precision}")(a, b, d, out)
+    for got, expected in zip(out, [wide_a * wide_b, wide_a, wide_a**2], strict=True):
+        assert abs(got - float(expected.sum())) <= allowed(expected, precision)
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_dot_exact_adds_in_double(kernels, precision, d, place):
+    a, b = pair(d, precision)
+    a, b = place(a), place(b.astype(np.float64) + 1e-12)
+    terms = a.astype(np.longdouble) * b
+    got = getattr(kernels, f"dot_exact_{precision}")(a, b, d)
+    assert abs(got - float(terms.sum())) <= allowed(terms, "f64")
+
+
+def test_float_products_that_overflow_are_added_in_double(kernels):
+    a = np.full(100, 1e25, np.float32)
+    b = np.tile(np.array([1e25, -1e25], np.float32), 50)
+    b[0] = 3e25
+    true = float((a.astype(np.longdouble) * b).sum())
+    assert kernels.dot_f32(a, b, 100) == pytest.approx(true)
+    assert kernels.sqeuclidean_f32(a, b, 100) == pytest.approx(float(((a.astype(np.longdouble) - b) ** 2).sum()))
+    assert kernels.l1_f32(a, b, 100) == pytest.approx(float(np.abs(a.astype(np.longdouble) - b).sum()))
+    out = np.zeros(3)
+    kernels.dot_moments_f32(a, b, 100, out)
+    assert out == pytest.approx([true, 1e27, 1e52])
+
+
+@pytest.mark.parametrize("name", ["dot", "sqeuclidean", "l1"])
+@pytest.mark.parametrize("d", [1, 17, 1000, 4097])
+def test_infinities_and_nan_come_through(kernels, precision, name, d):
+    kernel = getattr(kernels, f"{name}_{precision}")
+    for place in {0, d // 2, d - 1}:
+        a, b = pair(d, precision)
+        b[place] = 1
+        a[place] = np.inf
+        assert kernel(a, b, d) == np.inf
+        a[place] = np.nan
+        assert np.isnan(kernel(a, b, d))
+        b[place] = np.nan
+        a[place] = 0
+        assert np.isnan(kernel(a, b, d))
+        out = np.zeros(3)
+        getattr(kernels, f"dot_moments_{precision}")(a, b, d, out)
+        assert np.isnan(out).tolist() == [True, False, False]
