@@ -114,7 +114,7 @@ cdef class Codes:
     def from_arrays(cls, Rotation rotation, int64_t n_cells, int n_bits, arrays):
         """Make codes of arrays that were saved; their shapes must be those of `arrays()`."""
         centre, n = arrays["centre"], arrays["along"].size
-        self = cls(rotation, np.zeros(rotation.d), 0, n_cells, n_bits)
+        cdef Codes self = cls(rotation, np.zeros(rotation.d), 0, n_cells, n_bits)
         empty = self.arrays()
         for name, given in arrays.items():
             shape = tuple(n if length == 0 and axis != 1 or name in ("scales", "errors") and axis == 1 else length
@@ -139,7 +139,7 @@ cdef class Codes:
 
     def joined(self, Codes other):
         """The codes of these atoms followed by those of `other`, which must be of the same kind."""
-        both = Codes(self.rotation, self.centre, 0, self.n_cells, self.n_bits)
+        cdef Codes both = Codes(self.rotation, self.centre, 0, self.n_cells, self.n_bits)
         both.n = self.n + other.n
         mine, theirs = self.arrays(), other.arrays()
         axes = {"scales": 1, "errors": 1}
