@@ -13,7 +13,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +21,7 @@ from typer.testing import CliRunner
 import banditmips as bm
 from banditmips import _tables, datasets
 from banditmips.cli import _demonstration, app
-from banditmips.cli._console import announcing_compilation, duration
+from banditmips.cli._console import duration
 
 HEADER = ["query", "rank", "index", "score", "lower", "upper", "exact", "n_multiplies", "bytes_read", "stop_reason"]
 COMMAND = [sys.executable, "-P", "-m", "banditmips.cli"]
@@ -467,35 +466,8 @@ def test_reader_that_goes_away(folder):
     assert "BrokenPipe" not in done.stderr
 
 
-def test_first_use_says_that_it_compiles(folder, atoms, queries):
-    np.save("few.npy", atoms[:4, :20])
-    np.save("one.npy", queries[:1, :20])
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
-    # Of all searches, those with this bound have the fewest kernels to compile.
-    arguments = ("search", "few.npy", "one.npy", "-k", 1, "--no-rescore", "--bound", "hoeffding", "--sigma", 9)
-    first, second = (start(*arguments, env=environment) for _ in range(2))
-    assert first.stderr.count("compiling the kernels, once ...\n") == 1
-    assert "compiling" not in second.stderr
-    assert first.stdout == second.stdout
-
-
-def made_here(function):
-    function.__module__ = "banditmips.kernels"
-    return function
-
-
-def test_compilation_is_announced_once(capsys):
-    with announcing_compilation():
-        assert capsys.readouterr().err == ""
-        numba.njit(lambda x: x)(1)  # not one of ours
-        assert capsys.readouterr().err == ""
-        for i in range(2):
-            numba.njit(made_here(lambda x, i=i: x + i))(1)
-    assert capsys.readouterr().err == "compiling the kernels, once ...\n"
-
-
 def test_import_stays_light():
-    program = "import sys, banditmips; print([m for m in ('numba', 'matplotlib', 'typer', 'rich') if m in sys.modules])"
+    program = "import sys, banditmips; print([m for m in ('matplotlib', 'typer', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

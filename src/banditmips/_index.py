@@ -24,7 +24,7 @@ from banditmips._options import (
     suggests_names,
 )
 from banditmips._result import SearchResult
-from banditmips._search import explain_query, run_queries
+from banditmips._search import directly, explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,
@@ -38,6 +38,7 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.direct import plain_row
 from banditmips.race.preparing import Preparation, extra_bytes
 
 if TYPE_CHECKING:
@@ -333,6 +334,10 @@ class BanditMIPS:
                 reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
+        if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
+            found = directly(fitted, queries, k, chosen)
+            if found is not None:
+                return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
         return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def _changed(self, options: CallOptions) -> Options:

@@ -15,10 +15,11 @@ from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
 
-__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -156,6 +157,10 @@ def search(
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
     if isinstance(atoms, np.ndarray):
+        if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
+            short = _bare_directly(atoms, queries, k, options)
+            if short is not None:
+                return replace(short, checked=checked).labelled(options.seed, atoms.shape)
         found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
         return replace(found, checked=checked).labelled(options.seed, atoms.shape)
     from banditmips.atoms.metering import metered
@@ -164,6 +169,14 @@ def search(
         store = as_store(atoms)
     found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
     return replace(found, checked=checked).labelled(options.seed, store.shape)
+
+
+def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
+    """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
+    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
+        return None
+    key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
+    return _answered(_bare, key, AtomSet(as_store(atoms)), queries)
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
@@ -189,6 +202,42 @@ def _options(*values: Any) -> Options:
 def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Options:
     """Options by their values and types: True, 1 and 1.0 are equal, but not all of them are allowed everywhere."""
     return Options(*values)
+
+
+_MOST_DIRECT = 64
+"""Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
+_bare: dict[Any, DirectSearch] = {}
+
+
+def directly(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
+    """Answer a plain query to an index by the shortest way; None if there is none."""
+    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, row)
+
+
+def _answered(
+    remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
+) -> SearchResult | None:
+    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
+    place = (key[0], id(key[1]), *key[2:])
+    direct = remembered.get(place)
+    if direct is None or direct.options is not key[1]:
+        if len(remembered) >= _MOST_DIRECT:
+            remembered.clear()
+        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+    found = direct.answer(atom_set, row) if direct.serves else None
+    if found is None:
+        return None
+    return SearchResult.of_one_query(
+        found.indices,
+        found.scores,
+        None,
+        found.n_multiplies,
+        found.n_rounds,
+        found.n_survivors,
+        found.stop_reason,
+        found.delta_spent,
+        not atom_set.unchecked,
+    )
 
 
 def run_queries(
@@ -232,7 +281,7 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    _finish_by_products(atom_set, begun, rows)
+    _finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -295,21 +344,21 @@ _TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
 
 
-def _finish_by_products(atom_set: AtomSet, begun: list[_Begun], rows: NDArray[Any]) -> None:
+def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [i for i, one in enumerate(begun) if one.outcome.handed_over]
+    waiting = [one for one in begun if one.outcome.handed_over]
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
-        for i in waiting:
-            begun[i].finish(None)
+        for one in waiting:
+            one.finish(None)
         return
     for start in range(0, len(waiting), _TOGETHER):
         some = waiting[start : start + _TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            chosen = np.ascontiguousarray(rows[some], dtype=array.dtype)
-            products = products_with_all(array, chosen)
-        for i, of_query in zip(some, products, strict=True):
-            begun[i].finish(of_query)
+            vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
+            products = products_with_all(array, vectors)
+        for one, of_query in zip(some, products, strict=True):
+            one.finish(of_query)
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

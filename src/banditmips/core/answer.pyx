@@ -9,7 +9,7 @@ from banditmips.core.certain cimport ScoreMap
 from banditmips.core.certain import CertainBounds, QueryMoments
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
-from banditmips.core.loop import Outcome, finish, lead, race
+from banditmips.core.loop import Outcome, can_lead, lead, race
 from banditmips.core.loop cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
@@ -59,19 +59,24 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     Outcome
         ``handed_over`` where the full product of all atoms would be faster.
     """
-    cdef Py_ssize_t n_begun = alive.n
-    cdef Codes codes = known.codes
-    cdef bint saves_time = times.full > 0.0
-    cdef int64_t n_multiplies = 0
-    rounds = []
     if known.bounds is not None and known.bounds.bound(alive, QueryMoments(query), scores):
         if drop_by_intervals(alive):
             alive.compact()
-        if saves_time and alive.n > alive.k and _leaders_pay(alive, times, codes):
-            n_multiplies += lead(alive, exact)
-            if drop_by_intervals(alive):
-                alive.compact()
-    rule = CodeRule(limits.delta, n_begun)
+    return answer_survivors(known, alive, query, scores, exact, limits, times)
+
+
+def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limits, times):
+    """Go on where certain bounds have left these, with intervals filled in if there are any bounds; see `answer`."""
+    cdef Codes codes = known.codes
+    cdef int64_t n_multiplies = 0
+    cdef bint knows = known.bounds is not None
+    pays = knows and times.full > 0.0 and alive.n > alive.k and _leaders_pay(alive, times, codes)
+    if pays and can_lead(alive, exact, limits, 0):
+        n_multiplies += lead(alive, exact)
+        if drop_by_intervals(alive):
+            alive.compact()
+    # Delta is split over all atoms of the index, whoever takes part.
+    rule = CodeRule(limits.delta, codes.n)
     source = CodeSource(
         alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare)
     )
@@ -82,8 +87,7 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     def hands_over(n_left):
         return source.hopeless or n_left * times.row >= times.full > 0.0
 
-    outcome = race(source, rule, exact, limits, hands_over=hands_over)
-    return outcome
+    return race(source, rule, exact, limits, hands_over=hands_over)
 
 
 cdef bint _leaders_pay(Survivors alive, times, Codes codes):

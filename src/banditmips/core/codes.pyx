@@ -11,6 +11,7 @@ code too: the same formula serves every prefix. So each atom keeps, for every pr
 numbers: its *scale* ``|r|^2 / <x, r>`` and its *error*, the deviation for ``|p| = 1``.
 """
 
+from libc.float cimport FLT_MAX, FLT_MIN
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -25,6 +26,8 @@ _GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
 cdef double[5] GRID_STEPS = _GRID_STEPS
 """The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
 cdef int MAX_RUNGS = 40
+cdef double LEAST_LENGTH = 1e-32, MOST_LENGTH = 1e32
+"""Between these, scales and errors are within single precision."""
 
 
 def prefix_ends(int64_t n_cells):
@@ -103,7 +106,8 @@ cdef class Codes:
             self._centre64 = centre
         self._scales, self._errors = scales, errors
         self._first, self._rest, self._finer = first, rest, finer
-        self.centre_square = float(np.dot(centre.astype(np.float64), centre))
+        with np.errstate(over="ignore"):
+            self.centre_square = float(np.dot(centre.astype(np.float64), centre))
 
     def arrays(self):
         """The arrays that a saved index keeps, by name."""
@@ -181,6 +185,7 @@ cdef class Codes:
                 largest = max(largest, abs(<double> v[j] - self.centre_at(j)))
             if isfinite(largest) and largest > 0.0:
                 frexp(largest, &exponent)
+                exponent -= 1  # so that the unit itself is a finite number
             unit = ldexp(1.0, exponent)
             for j in range(d):
                 difference = <double> v[j] - self.centre_at(j)
@@ -192,6 +197,9 @@ cdef class Codes:
             self._unknown(row)
             return
         cdef double square = bm_kernels().dot_f32(x, x, d)
+        if square > 0.0 and not LEAST_LENGTH < unit * sqrt(square) < MOST_LENGTH:
+            self._unknown(row)
+            return
         self.rotation.apply(x)
         if self.n_bits > 1:
             bm_kernels().pack_grid(
@@ -204,12 +212,16 @@ cdef class Codes:
         self._store(row, unit, square, planes, sums)
 
     cdef void _unknown(self, int64_t row) noexcept nogil:
-        """Say of an atom whose numbers are too large for squares that nothing is known."""
+        """Say of an atom whose numbers are too large or too small that nothing is known."""
         cdef int64_t t
         for t in range(self._scales.shape[0]):
             self._put(t, row, 0.0, INFINITY)
 
     cdef void _put(self, int64_t rung, int64_t row, double scale, double error) noexcept nogil:
+        if scale > FLT_MAX or 0.0 < scale < FLT_MIN or error > FLT_MAX:  # more than single precision can say
+            scale, error = 0.0, INFINITY
+        elif 0.0 < error < FLT_MIN:
+            error = FLT_MIN
         # The arrays are constant to everybody else: those of a saved index are a file's.
         (<float*> &self._scales[rung, row])[0] = <float> scale
         (<float*> &self._errors[rung, row])[0] = <float> error

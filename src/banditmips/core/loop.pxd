@@ -11,7 +11,7 @@ cdef class Source:
     cpdef bint should_finish(self, int64_t size) except -1
     cpdef bint can_go_on(self, int64_t size) except -1
     cpdef int64_t cell_cost(self) except -1
-    cpdef int64_t seen(self) except -1
+    cpdef int64_t seen(self, places) except -1
     cpdef int64_t n_coordinates(self) except -1
     cpdef bint wants_leaders(self) except -1
     cpdef int advance(self, int64_t size) except -1

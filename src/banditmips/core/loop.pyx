@@ -48,8 +48,8 @@ cdef class Source:
         """Multiplies that one more cell takes of an atom at most."""
         return 1
 
-    cpdef int64_t seen(self) except -1:
-        """Multiplies of the survivors' exact scores that the rounds have done already."""
+    cpdef int64_t seen(self, places) except -1:
+        """Multiplies of the exact scores of the survivors at these places that the rounds have done already."""
         return 0
 
     cpdef int64_t n_coordinates(self) except -1:
@@ -109,6 +109,26 @@ class Outcome:
         if alive.n_known:
             self._adopt(alive)
 
+    def best(self, Py_ssize_t k, bint absolute):
+        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
+        scores = np.abs(self.scores) if absolute else self.scores
+        places = np.arange(scores.size)
+        if scores.size > k:
+            bar = np.partition(scores, scores.size - k)[scores.size - k]
+            places = np.flatnonzero(scores >= bar)
+        return places[np.lexsort((self.survivors[places], -scores[places]))[:k]]
+
+    def best_exactly(self, Py_ssize_t k, bint absolute, exact):
+        """The k best survivors with their exact scores, best first, and the multiplies of everything."""
+        places = self.best(k, absolute)
+        rows, scores = self.survivors[places], self.scores[places]
+        left = np.flatnonzero(~self.exact[places])
+        if left.size:
+            scores[left] = exact.scores(rows[left])
+            order = np.lexsort((rows, -(np.abs(scores) if absolute else scores)))
+            rows, scores = rows[order], scores[order]
+        return (rows, scores), self.n_multiplies + exact.cost(rows[left] if left.size else rows[:0])
+
     def _adopt(self, Survivors alive):
         """Take exact scores that are known already."""
         for t, row in enumerate(self.survivors.tolist()):
@@ -164,7 +184,7 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
             rounds.append(record(source, alive.n - n_beaten))
         if n_beaten:
             source.keep()
-        if reason is None and source.wants_leaders():
+        if reason is None and source.wants_leaders() and can_lead(alive, exact, limits, source.n_multiplies):
             source.n_multiplies += lead(alive, exact)
             if drop_by_intervals(alive):
                 source.keep()
@@ -187,7 +207,7 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
 def _next_step(Source source, exact, limits):
     """Choose how many cells to reach next, or say why to stop sampling instead."""
     left = None if limits.budget is None else limits.budget - source.n_multiplies
-    can_finish = left is None or exact.cost(source.alive.row_array) - source.seen() <= left
+    can_finish = left is None or exact.cost(source.alive.row_array) - source.seen(slice(None)) <= left
     if source.with_replacement and source.size >= source.population:
         return source.size, _FINISHED if can_finish else _BUDGET
     size = source.next_size()
@@ -212,6 +232,13 @@ def record(Source source, Py_ssize_t n_survivors):
         source.n_coordinates(), n_survivors, leader, rows[best].copy(), scores[best].copy(),
         scores[best] - radius[best], scores[best] + radius[best],
     )  # fmt: skip
+
+
+def can_lead(Survivors alive, exact, limits, int64_t n_multiplies):
+    """Whether the exact scores of the k leaders are within the budget."""
+    if limits.budget is None:
+        return True
+    return n_multiplies + exact.cost(alive.row_array[alive.leaders(alive.k)]) <= limits.budget
 
 
 def lead(Survivors alive, exact):
@@ -244,8 +271,6 @@ def finish(outcome, Source source, exact, bint may_skip):
     scores = np.full(left.size, np.nan)
     cdef double bar = alive.bar
     cdef Py_ssize_t n_done = 0, count
-    # What the rounds have seen of the survivors need not be multiplied again.
-    outcome.n_multiplies -= source.seen()
     while left.size:
         count = left.size if not may_skip else min(max(alive.k, n_done, exact.least_batch), left.size)
         batch, left = left[:count], left[count:]
@@ -254,7 +279,8 @@ def finish(outcome, Source source, exact, bint may_skip):
         fresh = np.isnan(known)
         if fresh.any():
             known[fresh] = exact.scores(rows[fresh])
-            outcome.n_multiplies += exact.cost(rows[fresh])
+            # What the rounds have seen of them need not be multiplied again.
+            outcome.n_multiplies += exact.cost(rows[fresh]) - source.seen(batch[fresh])
         scores[batch] = known
         n_done += count
         if may_skip and left.size and n_done >= alive.k:

@@ -5,7 +5,6 @@ from banditmips.core.survivors cimport Survivors
 
 cdef double round_share(int number) noexcept nogil
 cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil
-cdef bint others_within(Survivors alive, double epsilon) noexcept nogil
 
 
 cdef class Rule:

@@ -22,7 +22,7 @@ places, and round r is the same round everywhere. What a rule may get wrong is a
 one pair of atoms, and to one round; where it is looked at, how often, and in whose company makes no difference to it.
 """
 
-from libc.math cimport INFINITY, M_PI, fabs, isfinite, log, sqrt
+from libc.math cimport INFINITY, M_PI, isnan, log, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -56,15 +56,22 @@ def share_of_round(int number):
 cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
     """Mark the atoms whose upper ends are below the k-th largest lower end, or below the bar; return how many."""
     cdef Py_ssize_t t, n_beaten = 0
-    cdef double bar = alive.bar
+    cdef double lower, bar = alive.bar
     if alive.n > alive.k:
         for t in range(alive.n):
-            alive.lower[t] = alive.ranked(t) - alive.radius[t]
+            lower = alive.ranked(t) - alive.radius[t]
+            alive.lower[t] = lower if lower == lower else -INFINITY
         bar = max(bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
     for t in range(alive.n):
         # A comparison with NaN is False: what cannot be compared stays.
         alive.beaten[t] = alive.ranked(t) + alive.radius[t] < bar
         n_beaten += alive.beaten[t]
+    if alive.n - n_beaten < alive.k:
+        # Intervals that miss can end below exact scores that are known, even those of the atoms themselves.
+        for t in range(alive.n):
+            if alive.beaten[t] and alive.n_known and not isnan(alive.known_score(alive.rows[t])):
+                alive.beaten[t] = 0
+                n_beaten -= 1
     return n_beaten
 
 
@@ -72,25 +79,6 @@ def drop_certain(Survivors alive):
     """Leave out the atoms whose intervals end below those of k others."""
     if drop_by_intervals(alive):
         alive.compact()
-
-
-cdef bint others_within(Survivors alive, double epsilon) noexcept nogil:
-    """Whether nobody but the k best by estimate can be more than epsilon above what those are worth at least."""
-    cdef Py_ssize_t t, n_above = 0
-    cdef double least, kth
-    if alive.n <= alive.k:
-        return True
-    for t in range(alive.n):
-        alive.lower[t] = alive.ranked(t)
-    kth = kth_largest(alive.lower, alive.n, alive.k, alive.heap)
-    least = INFINITY
-    for t in range(alive.n):
-        if alive.ranked(t) >= kth:
-            least = min(least, alive.ranked(t) - alive.radius[t])
-    for t in range(alive.n):
-        if alive.ranked(t) < kth and not alive.ranked(t) + alive.radius[t] < least + epsilon:
-            n_above += 1
-    return n_above == 0
 
 
 cdef class Rule:
@@ -128,7 +116,7 @@ cdef class Rule:
 
     cdef bint settled_within(self, object source, int number, double epsilon) except -1:
         """Whether nobody left out could beat a leader by more than epsilon; after `judge`."""
-        return others_within(source.alive, epsilon)
+        return self.settles(source, number, source.alive.leaders(source.alive.k), epsilon)
 
     def judge_round(self, source, int number):
         """Fill in radii, mark who is beaten, and return how many that are."""

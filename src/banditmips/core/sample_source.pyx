@@ -103,8 +103,8 @@ cdef class SampleSource(Source):
         """As many cells as asked for."""
         return size
 
-    cpdef int64_t seen(self) except -1:
-        return 0 if self.with_replacement else int(self.taken.sum())
+    cpdef int64_t seen(self, places) except -1:
+        return 0 if self.with_replacement else int(self.taken[places].sum())
 
     cpdef int64_t n_coordinates(self) except -1:
         widths = self.problem.widths

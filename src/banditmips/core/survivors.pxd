@@ -2,7 +2,8 @@ from libc.stdint cimport int64_t, uint8_t
 
 
 cdef class Survivors:
-    cdef readonly Py_ssize_t n, n_known
+    cdef public Py_ssize_t n
+    cdef readonly Py_ssize_t n_known
     cdef readonly Py_ssize_t k
     cdef readonly bint absolute
     cdef public double bar

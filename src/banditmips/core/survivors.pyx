@@ -1,17 +1,20 @@
 """The atoms still in the race, and what the last round says of each of them."""
 
-from libc.math cimport NAN, fabs, isnan
+from libc.math cimport INFINITY, NAN, fabs, isnan
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
 
+_NO_ROWS, _NO_SCORES = np.empty(0, dtype=np.int64), np.empty(0)
+
+
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil:
-    """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k."""
+    """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k. NaN is below everything."""
     cdef Py_ssize_t t, place, child, size = 0
     cdef double value
     for t in range(n):
-        value = values[t]
+        value = -INFINITY if isnan(values[t]) else values[t]
         if size < k:  # sift up: the smallest is on top
             place = size
             size += 1
@@ -63,9 +66,22 @@ cdef class Survivors:
         self._estimates, self._radius, self._lower = np.zeros(n), np.full(n, np.inf), np.empty(n)
         self._beaten = np.zeros(n, dtype=np.uint8)
         self._heap = np.empty(max(k, 1))
-        self._known_rows, self._known_scores = np.empty(0, dtype=np.int64), np.empty(0)
+        self._known_rows, self._known_scores = _NO_ROWS, _NO_SCORES
         self.n_known = 0
         self._point()
+
+    @classmethod
+    def with_room(cls, Py_ssize_t n, Py_ssize_t k, bint absolute):
+        """Nobody yet, with room for n."""
+        cdef Survivors self = cls.__new__(cls)
+        self.n, self.k, self.absolute, self.bar, self.n_known = 0, k, absolute, -np.inf, 0
+        numbers = np.empty((4, n))
+        self._rows = numbers[0].view(np.int64)
+        self._estimates, self._radius, self._lower = numbers[1], numbers[2], numbers[3]
+        self._beaten, self._heap = np.empty(n, dtype=np.uint8), np.empty(max(k, 1))
+        self._known_rows, self._known_scores = _NO_ROWS, _NO_SCORES
+        self._point()
+        return self
 
     def _point(self):
         cdef int64_t[::1] rows = self._rows, known_rows = self._known_rows

@@ -1,0 +1,227 @@
+"""The short way of a plain query: one call for what most searches are.
+
+A plain query is one row of floats to atoms in an array, for inner products, with nothing asked for but the best k. Whatever
+turns out not to be plain is left to `banditmips.race.query`, which does the same things for every option.
+"""
+
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from banditmips.core.kernels cimport bm_kernels, bm_moments
+from banditmips.core.rows cimport Rows
+from banditmips.core.survivors cimport Survivors, kth_largest
+
+cdef double ROUNDING = 4.0
+"""Error of a product by BLAS, in units of the last place of the product of the two norms."""
+
+
+cdef class PlainQuery:
+    """A query as the user gave it, and in double precision, with its moments."""
+
+    cdef readonly object given, exact
+    cdef const double[::1] _exact
+    cdef bm_moments moments
+    cdef readonly int64_t n_nonzero
+
+    def __init__(self, given):
+        cdef const float[::1] singles
+        cdef int64_t j
+        self.given = given
+        if given.dtype == np.float32:
+            singles = given
+            bm_kernels().moments_f32(&singles[0], singles.shape[0], &self.moments)
+            self.exact = given.astype(np.float64)
+            self._exact = self.exact
+        else:
+            self.exact = given
+            self._exact = given
+            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], &self.moments)
+        self.n_nonzero = 0
+        for j in range(self._exact.shape[0]):
+            self.n_nonzero += self._exact[j] != 0.0
+
+    @property
+    def is_fine(self):
+        """Whether its numbers are finite, and their squares neither too large nor too small."""
+        cdef double squares = self.moments.squares
+        return isfinite(self.moments.total) and squares < 1e250 and (squares > 1e-250 or self.moments.largest == 0.0)
+
+
+cdef class Best:
+    """The best k rows so far, best first; of equals the one with the smaller index."""
+
+    cdef readonly object indices, scores
+    cdef int64_t[::1] _indices
+    cdef double[::1] _scores
+    cdef Py_ssize_t k, count
+    cdef bint absolute
+
+    def __init__(self, Py_ssize_t k, bint absolute):
+        self.indices, self.scores = np.empty(k, dtype=np.int64), np.empty(k)
+        self._indices, self._scores = self.indices, self.scores
+        self.k, self.absolute, self.count = k, absolute, 0
+
+    cdef double rank(self, double score) noexcept nogil:
+        return fabs(score) if self.absolute else score
+
+    cdef double bar(self) noexcept nogil:
+        """What the k-th best is worth; nothing while there are fewer."""
+        return self.rank(self._scores[self.k - 1]) if self.count == self.k else -INFINITY
+
+    cdef void add(self, int64_t row, double score) noexcept nogil:
+        cdef Py_ssize_t place
+        cdef double rank = self.rank(score), other
+        if self.count == self.k:
+            other = self.bar()
+            if rank < other or (rank == other and row > self._indices[self.k - 1]):
+                return
+        place = self.count if self.count < self.k else self.k - 1
+        while place > 0:
+            other = self.rank(self._scores[place - 1])
+            if other > rank or (other == rank and self._indices[place - 1] < row):
+                break
+            self._indices[place], self._scores[place] = self._indices[place - 1], self._scores[place - 1]
+            place -= 1
+        self._indices[place], self._scores[place] = row, score
+        self.count = min(self.count + 1, self.k)
+
+
+def best_of_all(array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
+    """The best k by the products of all atoms; rows that rounding cannot tell from those are summed again, exactly.
+
+    Returns
+    -------
+    Best, or None where a number is not finite.
+    """
+    products = array @ query.given.astype(array.dtype, copy=False)
+    cdef Py_ssize_t n = rows.n, t, top = 0
+    cdef double[1024] room
+    cdef double bar, score, slack, largest = -INFINITY, total = 0.0
+    ranked = np.abs(products, dtype=np.float64) if absolute else products.astype(np.float64, copy=False)
+    cdef const double[::1] values = ranked
+    cdef double[::1] heap = np.empty(k)
+    for t in range(n):
+        total += values[t]
+        if values[t] > largest:
+            top, largest = t, values[t]
+    if not isfinite(total):
+        return None
+    # The norm of the best row stands for those of all that could be close to it.
+    norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
+    slack = 2.0 * ROUNDING * np.finfo(array.dtype).eps * norm * sqrt(query.moments.squares)
+    best = Best(k, absolute)
+    bar = kth_largest(&values[0], n, k, &heap[0]) - slack
+    for t in range(n):
+        if values[t] >= bar:
+            score = rows.sum_terms(t, &query._exact[0], 0, room)
+            if not isfinite(score):
+                return None
+            best.add(t, score)
+    return best
+
+
+cdef class Direct:
+    """Plain queries to an index in memory, for one k.
+
+    Parameters
+    ----------
+    rows : Rows
+    known : Known
+        What the index has prepared; its certain bounds are needed.
+    settings : tuple
+        k, whether scores are ranked by their size, and delta.
+    times : Times
+    """
+
+    cdef Rows rows
+    cdef object known, codes
+    cdef const double[::1] means, spreads
+    cdef Py_ssize_t k, n
+    cdef bint absolute
+    cdef double delta, rounding, d, row_time, first_time
+    cdef object times
+
+    def __init__(self, Rows rows, known, settings, times):
+        self.rows, self.known, self.times = rows, known, times
+        self.k, self.absolute, self.delta = settings
+        self.n, self.d = rows.n, rows.d
+        self.means, self.spreads, self.rounding = known.bounds.tables()
+        self.row_time = times.row
+        self.first_time = known.codes.n_first * times.cell
+
+    def survivors(self, PlainQuery query):
+        """Those that certain bounds leave, with where their scores lie."""
+        cdef bm_moments moments = query.moments
+        cdef double mean = moments.total / self.d
+        cdef double rest = max(moments.squares - mean * moments.total, 0.0) + self.rounding * moments.squares
+        cdef double reach = sqrt(rest) * (1.0 + self.rounding), slack = self.rounding * moments.size
+        cdef Py_ssize_t t, kept = 0
+        cdef double middle, radius, bar
+        cdef Survivors alive = Survivors.with_room(self.n, self.k, self.absolute)
+        cdef double total = moments.total
+        # First all intervals, side by side; then those that reach the bar, moved together.
+        with nogil:
+            for t in range(self.n):
+                middle = self.means[t] * total
+                alive.estimates[t] = middle
+                alive.radius[t] = self.spreads[t] * reach + fabs(self.means[t]) * slack
+            for t in range(self.n):
+                alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
+            bar = _largest(alive.lower, self.n) if self.k == 1 else kth_largest(alive.lower, self.n, self.k, alive.heap)
+            for t in range(self.n):
+                middle, radius = alive.estimates[t], alive.radius[t]
+                if (fabs(middle) if self.absolute else middle) + radius < bar:
+                    continue
+                alive.rows[kept] = t
+                alive.estimates[kept] = middle
+                alive.radius[kept] = radius
+                kept += 1
+            alive.n = kept
+        return alive
+
+    def finish(self, Survivors alive, PlainQuery query):
+        """Exact scores of survivors that are few, the most promising first, as long as they can win.
+
+        Returns
+        -------
+        Best and how many rows were read, or None where a score is not finite.
+        """
+        best = Best(self.k, self.absolute)
+        cdef Py_ssize_t done, t, place, n_read = 0
+        cdef double score, value
+        cdef double[1024] room
+        with nogil:
+            for done in range(alive.n):
+                # The most promising of those that are left comes next.
+                place = done
+                for t in range(done + 1, alive.n):
+                    if alive.ranked(t) > alive.ranked(place):
+                        place = t
+                alive.rows[done], alive.rows[place] = alive.rows[place], alive.rows[done]
+                alive.estimates[done], alive.estimates[place] = alive.estimates[place], alive.estimates[done]
+                alive.radius[done], alive.radius[place] = alive.radius[place], alive.radius[done]
+                if alive.ranked(done) + alive.radius[done] < best.bar():
+                    continue
+                score = self.rows.sum_terms(alive.rows[done], &query._exact[0], 0, room)
+                n_read += 1
+                if not isfinite(score):
+                    n_read = -1
+                    break
+                best.add(alive.rows[done], score)
+        return (best, n_read) if n_read >= 0 else None
+
+    def few(self, Survivors alive):
+        """Whether the survivors' rows take less time than their first codes would."""
+        return alive.n <= max(64, 2 * self.k) and (
+            alive.n * self.row_time <= self.times.prepare + alive.n * self.first_time
+        )
+
+
+cdef double _largest(const double* values, Py_ssize_t n) noexcept nogil:
+    cdef double largest = -INFINITY
+    cdef Py_ssize_t t
+    for t in range(n):
+        largest = values[t] if values[t] > largest else largest
+    return largest

@@ -1,0 +1,163 @@
+"""Plain queries, which most searches are: straight to the core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms import DenseStore
+from banditmips.core.answer import answer_survivors
+from banditmips.core.certain import ScoreMap
+from banditmips.core.direct import Direct, PlainQuery, best_of_all
+from banditmips.core.exact import RowsExact
+from banditmips.core.loop import Limits
+from banditmips.core.records import StopReason
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas
+from banditmips.race.plan import SamplingPlan, code_times
+from banditmips.race.query import known_of
+from banditmips.race.rules import least_sample
+
+if TYPE_CHECKING:
+    from banditmips._options import Options
+    from banditmips.race.atom_set import AtomSet
+
+__all__ = ["Answer", "DirectSearch", "plain_row"]
+
+_PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
+
+
+class Answer:
+    """What came of a plain query: rows and exact scores, best first, and what they took."""
+
+    __slots__ = ("delta_spent", "indices", "n_multiplies", "n_rounds", "n_survivors", "scores", "stop_reason")
+
+    def __init__(
+        self,
+        found: tuple[NDArray[np.int64], NDArray[np.float64]],
+        n_multiplies: int,
+        n_survivors: int,
+        stop_reason: StopReason,
+        n_rounds: int = 0,
+        delta_spent: float = 0.0,
+    ) -> None:
+        self.indices, self.scores = found
+        self.n_multiplies, self.n_survivors, self.stop_reason = n_multiplies, n_survivors, stop_reason
+        self.n_rounds, self.delta_spent = n_rounds, delta_spent
+
+
+def plain_row(queries: Any, d: int) -> bool:
+    """Whether these are one row of native floats."""
+    return (
+        type(queries) is np.ndarray
+        and queries.ndim == 1
+        and queries.size == d
+        and queries.dtype in (np.float32, np.float64)
+        and queries.dtype.isnative
+        and queries.flags.c_contiguous
+    )
+
+
+class DirectSearch:
+    """Plain queries for one set of atoms (or one shape of bare arrays), one k and one set of options.
+
+    Attributes
+    ----------
+    serves : bool
+        Whether these atoms and options are of the plain kind.
+    """
+
+    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+        self._k, self.options = k, options
+        self.serves = self._is_plain(atoms, k, options)
+        if not self.serves:
+            return
+        store, here = atoms.store, costs()
+        assert isinstance(store, DenseStore)
+        n, d = store.shape
+        self._direct = self._times = None
+        if atoms.codes is None:
+            plan = SamplingPlan(here, n, d, store.dtype.itemsize)
+            # Whether sampling pays has to be asked for each query, where it can.
+            self.serves = not plan.can_pay(least_sample(options, k, n))
+            return
+        times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous=True, by_blas=True)
+        if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
+            self._times = times
+            self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
+
+    @staticmethod
+    def _is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
+        return (
+            isinstance(atoms.store, DenseStore)
+            and can_use_blas(atoms.store.array)
+            and atoms.store.array.flags.c_contiguous
+            and k <= atoms.store.shape[0]
+            and atoms.removed is None
+            and atoms.buckets is None
+            and atoms.cache is None
+            and (atoms.facts is not None or atoms.codes is None)
+            and options.bound in ("auto", "codes")
+            and options.budget is None
+            and options.rescore
+            and not options.trace
+            and options.n_jobs == 1
+            and options.delta > 0.0
+            and all(getattr(options, name) == value for name, value in _PLAIN.items())
+        )
+
+    def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
+        """Answer a query; None where it turns out not to be plain."""
+        query = PlainQuery(row)
+        if not query.is_fine:
+            return None
+        if self._direct is None:
+            return self._by_products(atoms, query, 0)
+        alive = self._direct.survivors(query)
+        if self._direct.few(alive):
+            found = self._direct.finish(alive, query)
+            if found is None:
+                return None
+            best, n_read = found
+            return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
+        return self._by_codes(atoms, query, alive)
+
+    def _by_products(self, atoms: AtomSet, query: PlainQuery, n_before: int) -> Answer | None:
+        store = atoms.store
+        assert isinstance(store, DenseStore)
+        n = store.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            best = best_of_all(store.array, store.rows, query, self._k, self.options.absolute)
+        if best is None:
+            return None
+        multiplies = n_before + n * query.n_nonzero
+        return Answer((best.indices, best.scores), multiplies, n, StopReason.FINISHED_EXACTLY)
+
+    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Any) -> Answer | None:
+        store = atoms.store
+        assert isinstance(store, DenseStore)
+        exact = RowsExact(store.rows, query.exact, 0, _AS_IT_IS, None, _give_up)
+        try:
+            outcome = answer_survivors(
+                known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), self._times
+            )
+            if outcome.handed_over:
+                return self._by_products(atoms, query, outcome.n_multiplies)
+            found, multiplies = outcome.best_exactly(self._k, self.options.absolute, exact)
+        except _NotFiniteError:
+            return None
+        spent = outcome.delta_spent
+        return Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
+
+
+_AS_IT_IS = ScoreMap()
+
+
+class _NotFiniteError(Exception):
+    """A score that is not finite: somebody else says why."""
+
+
+def _give_up(row: int) -> None:
+    raise _NotFiniteError

@@ -1,0 +1,106 @@
+"""Atoms in memory, read as they are: exact sums and single entries, of any type, order and stride."""
+
+import numpy as np
+import pytest
+
+from banditmips.core.rows import Rows, is_readable
+from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
+
+OBJECTIVES = {
+    PRODUCT: lambda q, v: q * v,
+    NEG_SQUARED_DIFFERENCE: lambda q, v: -((q - v) ** 2),
+    NEG_ABSOLUTE_DIFFERENCE: lambda q, v: -np.abs(q - v),
+}
+DTYPES = ["f2", "f4", "f8", "?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
+every_size = pytest.mark.parametrize("size", [1, 7, 8, 15, 33, 1_023, 1_025, 2_100])
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
+    "every other": lambda a: np.repeat(np.repeat(a, 2, axis=0), 3, axis=1)[::2, ::3],
+    "backwards": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape),
+}
+
+
+def made(dtype, shape, seed=0):
+    values = 10 * np.random.default_rng(seed).normal(size=shape)
+    return (np.abs(values) if np.dtype(dtype).kind in "ub" else values).astype(dtype)
+
+
+@every_objective
+@every_size
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_exact_scores(size, objective, layout):
+    for dtype in ("f4", "f8"):
+        atoms = LAYOUTS[layout](made(dtype, (20, size)))
+        query = np.random.default_rng(1).normal(size=size)
+        terms = OBJECTIVES[objective](query, atoms.astype(np.float64))
+        every, read = np.arange(20), Rows([atoms])
+        for rows in (every, every[[7]], every[[19, 0, 4, 4]], every[:0]):
+            found = read.scores(rows, None, query, objective)
+            np.testing.assert_allclose(found, terms.sum(axis=1)[rows], rtol=1e-12, atol=1e-11)
+        columns = np.unique([0, size // 2, size - 1])
+        found = read.scores(every, columns, query[columns], objective)
+        np.testing.assert_allclose(found, terms[:, columns].sum(axis=1), rtol=1e-12, atol=1e-11)
+
+
+@every_objective
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_type_is_read_as_it_is(dtype, objective):
+    atoms = made(dtype, (9, 1_300))
+    assert is_readable(atoms.dtype)
+    assert not is_readable(atoms.dtype.newbyteorder()) or atoms.dtype.itemsize == 1
+    query = np.random.default_rng(1).normal(size=1_300)
+    expected = OBJECTIVES[objective](query, atoms.astype(np.float64)).sum(axis=1)
+    found = Rows([atoms]).scores(np.arange(9), None, query, objective)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+
+
+def test_several_matrices_are_one_after_another():
+    parts = [made("f4", (3, 50)), made("f8", (1, 50)), np.asfortranarray(made("i1", (4, 50)))]
+    whole = np.concatenate([part.astype(np.float64) for part in parts])
+    read, query = Rows(parts), np.random.default_rng(1).normal(size=50)
+    assert (read.n, read.d) == (8, 50)
+    rows = np.array([7, 0, 3, 2, 4])
+    np.testing.assert_allclose(read.scores(rows, None, query, PRODUCT), whole[rows] @ query, rtol=1e-12)
+    out = np.empty((5, 2))
+    read.gather(rows, np.array([49, 3]), out)
+    np.testing.assert_array_equal(out, whole[np.ix_(rows, [49, 3])])
+
+
+@pytest.mark.parametrize("layout", ["C", "Fortran"])
+@pytest.mark.parametrize("n", [1, 7, 8, 15])
+def test_equal_atoms_have_equal_scores_to_the_last_bit(layout, n):
+    rng = np.random.default_rng(0)
+    atoms, query = LAYOUTS[layout](np.repeat(rng.normal(size=(1, 101)), n, axis=0)), rng.normal(size=101)
+    assert np.unique(Rows([atoms]).scores(np.arange(n), None, query, PRODUCT)).size == 1
+
+
+@pytest.mark.parametrize("layout", ["C", "Fortran"])
+@every_size
+def test_not_a_number_and_infinity_keep_their_meaning(size, layout):
+    atoms = np.ones((3, size))
+    atoms[0, -1], atoms[1, -1] = np.nan, np.inf
+    found = Rows([LAYOUTS[layout](atoms)]).scores(np.arange(3), None, np.ones(size), PRODUCT)
+    np.testing.assert_array_equal(found, [np.nan, np.inf, size])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 7, 8, 15, 33])
+def test_gather(dtype, size):
+    atoms = made(dtype, (20, 40))
+    rows, columns = np.arange(19, 19 - size, -1) % 20, np.arange(size) * 5 % 40
+    out = np.full((size, size + 2), np.nan)
+    Rows([atoms]).gather(rows, columns, out[:, :size])
+    np.testing.assert_array_equal(out[:, :size], atoms[np.ix_(rows, columns)].astype(np.float64))
+    assert np.isnan(out[:, size:]).all()
+
+
+@pytest.mark.parametrize("row", [-1, 20])
+def test_a_row_that_is_not_there_is_refused(row):
+    read = Rows([np.ones((20, 4))])
+    with pytest.raises(IndexError, match=f"row {row} is not one of the 20 atoms"):
+        read.scores(np.array([0, row]), None, np.ones(4), PRODUCT)
+    with pytest.raises(IndexError, match=f"row {row} is not one of the 20 atoms"):
+        read.gather(np.array([row]), np.array([0]), np.empty((1, 1)))
