@@ -50,7 +50,7 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply(even, take):
     atoms, query = even
     index = bm.BanditMIPS().fit(np.ascontiguousarray(atoms[:100, :4_000]))
     assert CODES in index.explain(query[:4_000])
-    take(near_stream=costs.near_stream / 3)
+    take(near_stream=costs.near_stream / 10)
     assert ALL_PRODUCTS in index.explain(query[:4_000])
 
 

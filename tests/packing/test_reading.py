@@ -288,3 +288,40 @@ def test_missing_arrays_and_odd_attributes(small, small_atoms):
     group.update_attributes({"banditmips": about})
     with pytest.raises(bm.CorruptFileError, match=r"not as packing writes them"):
         bm.open_atoms(small)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_coordinates": 2001},
+        {"n_coordinates": 10**15},
+        {"n_coordinates": 0},
+        {"d": 0},
+        {"d": 2**70},
+        {"n": 2**62},
+        {"n": -1},
+        {"n": True},
+        {"seed": 2**70},
+        {"seed": -1},
+        {"dtype": "object"},
+        {"dtype": ["float32"]},
+        {"atoms_per_block": 0},
+        {"rows_chunk": [0, 10]},
+        {"rows_chunk": [1]},
+        {"rows_chunk": [1, 2, 3]},
+        {"coordinates_chunk": 7},
+        {"finished_blocks": -1},
+        {"finished_blocks": "all"},
+        {"finished_blocks": 10**9},
+        {"complete": "yes"},
+        {"low": None},
+        {"high": "9"},
+        {"order_sha256": "0" * 64},
+    ],
+    ids=str,
+)
+def test_attributes_that_cannot_be_are_refused_before_anything_is_done_by_them(small, change):
+    group = zarr.open_group(small, mode="r+")
+    group.update_attributes({"banditmips": {**group.attrs["banditmips"], **change}})
+    with pytest.raises(bm.CorruptFileError, match=r"small\.zarr: (attributes|array 'order')"):
+        bm.open_atoms(small)
