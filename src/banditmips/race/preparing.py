@@ -84,8 +84,7 @@ class Preparation:
             return "codes"
         if self.layout != "auto":
             return self.layout
-        # Codes need the whole of every atom, of which packed ones are meant to spare the reading; bins by norm are raced
-        # on coordinates.
+        # Codes need the whole of every atom, which packed ones are to spare us; bins by norm race on coordinates.
         needs_no_pass = isinstance(store, PackedStore) or not self.validate or self.bucket_size is not None
         return "coordinates" if needs_no_pass else "codes"
 

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from banditmips.race.atom_set import AtomSet
 
 __all__ = [
-    "Way",
     "Situation",
+    "Way",
     "coordinate_way",
-    "way_to_measure",
     "make_ways",
+    "way_to_measure",
     "worth_going_on",
 ]
 
