@@ -269,7 +269,7 @@ class CodedCells:
 
     def rotated_query(self) -> NDArray[np.float64]:
         """The rest of the query, rotated."""
-        return self.rotate(self.query - self.part * self.centre)[0].astype(np.float64)
+        return np.asarray(self.rotate(self.query - self.part * self.centre)[0], dtype=np.float64)
 
     def code(self, i: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The atom's code, 0 beyond the cells that were read, and the rotated atom that it stands for."""
