@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from banditmips.race.atom_set import AtomSet
 
 __all__ = [
-    "Way",
     "Situation",
+    "Way",
     "coordinate_way",
+    "make_ways",
     "way_to_measure",
     "why_not_sampled",
-    "make_ways",
     "worth_going_on",
 ]
 
