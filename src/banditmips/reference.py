@@ -126,6 +126,7 @@ def _radius(sigma: float, delta: float, n: int, d_used: int, checkpoints: Sequen
     delta_r = delta * 6.0 / (np.pi * r) ** 2
     return float(sigma * np.sqrt(2.0 * np.log(2.0 * n / delta_r) / d_used))
 
+
 # --- the race as the package runs it: rounds, every rule, every objective --------------------------------------------
 
 
@@ -304,8 +305,9 @@ class CodedCells:
         return float(quantile * np.sqrt(of_code + of_query) + 4.0 * self.rounding * norm * np.sqrt(size_of_code))
 
     def cost(self, size: int) -> int:
-        """Multiplies of one atom's estimate: a bit is one."""
-        return size
+        """Multiplies of the rounds up to this size: a coordinate of a code is one, however many bits it has."""
+        width = self.rotated_query().size
+        return size if size <= width else 2 * width
 
     def exact(self, i: int) -> float:
         """The atom's score."""
@@ -407,9 +409,7 @@ class Rule:
         """Whether `sign` times the score of the one is below that of the other (its size, where the sign is free)."""
         turned = -1.0 if self.absolute and estimates[beater] < 0.0 else 1.0
         gap = turned * estimates[beater] - sign * estimates[place]
-        squares = (
-            turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)
-        ) ** 2
+        squares = (turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)) ** 2
         variance = squares.sum()
         share = squares.max() / variance if variance > 0.0 else 0.0
         if cells.unrelated is not None:
