@@ -90,8 +90,8 @@ class Limits:
 class Outcome:
     """How a race ended: the survivors with their estimates, intervals and costs.
 
-    `handed_over` says that the race ended where its source did, with the answer still open. `n_raced` is the number of atoms
-    that took part in the first round.
+    `n_raced` atoms took part in the first round. `handed_over` says that the race ended where its source did, with the
+    answer still open.
     """
 
     __slots__ = (
@@ -106,8 +106,7 @@ class Outcome:
         self.exact = np.full(alive.n, exact)
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
-        self.handed_over = False
-        self.n_raced = alive.n
+        self.handed_over, self.n_raced = False, alive.n
         if alive.n_known:
             self._adopt(alive)
 
