@@ -13,11 +13,21 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
-from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
+from banditmips._validate import (
+    Options,
+    as_finite,
+    as_mask,
+    as_queries,
+    as_store,
+    check_k,
+    n_jobs_or_one,
+    seed_or_fresh,
+)
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
+from banditmips.race.rules import check_needs
 
 __all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
@@ -52,10 +62,10 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem whenever
-    what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
-    different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
-    delta by m.
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem
+    whenever what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half
+    of it). Failures of different queries may be correlated, because they share the seed's random numbers; for all m
+    queries at once, divide delta by m.
 
     Parameters
     ----------
@@ -98,8 +108,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did not
-        have to compute are estimates, with their intervals.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did
+        not have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -289,6 +299,7 @@ def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
+    check_needs(options, atom_set.known_range, atom_set.facts is not None)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"

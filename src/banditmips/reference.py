@@ -305,8 +305,9 @@ class CodedCells:
         return float(quantile * np.sqrt(of_code + of_query) + 4.0 * self.rounding * norm * np.sqrt(size_of_code))
 
     def cost(self, size: int) -> int:
-        """Multiplies of one atom's estimate: a bit is one."""
-        return size
+        """Multiplies of the rounds up to this size: a coordinate of a code is one, however many bits it has."""
+        width = self.rotated_query().size
+        return size if size <= width else 2 * width
 
     def exact(self, i: int) -> float:
         """The atom's score."""

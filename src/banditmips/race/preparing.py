@@ -82,8 +82,8 @@ class Preparation:
             return "codes"
         if self.layout != "auto":
             return self.layout
-        # Codes need the whole of every atom, and atoms are packed so that nobody has to read that; bins by norm are raced on
-        # coordinates.
+        # Codes need the whole of every atom, and atoms are packed so that nobody has to read that; bins by norm are
+        # raced on coordinates.
         whole = self.validate and not isinstance(store, PackedStore)
         return "codes" if whole and self.bucket_size is None else "coordinates"
 
