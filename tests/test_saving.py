@@ -46,6 +46,9 @@ INDICES = {
     "csc": lambda: bm.BanditMIPS().fit(SPARSE.tocsc()),
     "joined": lambda: bm.BanditMIPS().fit(ATOMS[:10]).add(SPARSE[10:20]).add(np.asfortranarray(ATOMS[20:])),
     "removed": lambda: bm.BanditMIPS().fit(ATOMS).remove([3, 7, 11]),
+    "coordinates": lambda: bm.BanditMIPS(layout="coordinates").fit(ATOMS),
+    "full": lambda: bm.BanditMIPS(layout="full").fit(ATOMS),
+    "codes of one bit": lambda: bm.BanditMIPS(max_extra_memory=40_000).fit(ATOMS),
     "buckets": lambda: bm.BanditMIPS(bucket_size=7).fit(ATOMS),
     "not validated": lambda: bm.BanditMIPS(validate=False).fit(ATOMS),
     "not validated buckets": lambda: bm.BanditMIPS(validate=False, bucket_size=7).fit(ATOMS),
@@ -87,7 +90,9 @@ def test_a_loaded_index_answers_as_the_saved_one(make, path):
     index.save(path)
     loaded = bm.load(path)
     loaded.verify()
-    np.testing.assert_equal(asdict(loaded.search(QUERIES, 3)), asdict(index.search(QUERIES, 3)))
+    for options in ({}, {"minimise": "multiplies"}, {"minimise": "multiplies", "rescore": False, "trace": True}):
+        saved = index.search(QUERIES, 3, **options)
+        np.testing.assert_equal(asdict(loaded.search(QUERIES, 3, **options)), asdict(saved))
     assert (loaded.n_atoms, loaded.n_coordinates) == (index.n_atoms, index.n_coordinates)
     # A matrix given by columns is kept as it is; its file holds it by rows.
     assert loaded.extra_bytes >= index.extra_bytes
@@ -122,16 +127,21 @@ def test_options_given_as_numpy_scalars_can_be_saved(options, path):
     np.testing.assert_equal(asdict(bm.load(path).search(QUERIES)), asdict(index.search(QUERIES)))
 
 
-def test_a_loaded_index_can_grow_shrink_and_be_saved_again(path):
-    bm.BanditMIPS().fit(ATOMS[:20]).remove([2]).save(path)
+@pytest.mark.parametrize("layout", ["codes", "coordinates"])
+@pytest.mark.parametrize("minimise", ["time", "multiplies"])
+def test_a_loaded_index_can_grow_shrink_and_be_saved_again(layout, minimise, path):
+    options = {"layout": layout, "minimise": minimise, "trace": True}
+    bm.BanditMIPS(**options).fit(ATOMS[:20]).remove([2]).save(path)
     loaded = bm.load(path).add(ATOMS[20:]).remove([5, 25])
-    fresh = bm.BanditMIPS().fit(ATOMS).remove([2, 5, 25])
-    # Traced, so that all of them race round by round: atoms in two pieces have no express lane.
-    expected = fields_of(fresh.search(QUERIES, 4, trace=True))
-    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4, trace=True)), expected)
+    # Codes are about the mean of the atoms that came first.
+    first, later = (ATOMS[:20], ATOMS[20:]) if layout == "codes" else (ATOMS, ATOMS[:0])
+    fresh = bm.BanditMIPS(**options).fit(first)
+    fresh = (fresh.add(later) if len(later) else fresh).remove([2, 5, 25])
+    expected = fields_of(fresh.search(QUERIES, 4))
+    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4)), expected)
     loaded.save(path)
-    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4, trace=True)), expected)
-    np.testing.assert_equal(fields_of(bm.load(path).search(QUERIES, 4, trace=True)), expected)
+    np.testing.assert_equal(fields_of(loaded.search(QUERIES, 4)), expected)
+    np.testing.assert_equal(fields_of(bm.load(path).search(QUERIES, 4)), expected)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file go")
@@ -178,14 +188,16 @@ def test_loading_does_not_hold_the_atoms_in_memory(form, path):
     assert peak < path.stat().st_size / 4
 
 
-def test_loading_does_not_read_the_atoms(path):
-    """Where checksums are not asked for, zeros written over all of the atoms are noticed by exact scores alone."""
-    bm.BanditMIPS(layout="coordinates").fit(ATOMS).save(path)
+@pytest.mark.parametrize("options", [{"layout": "codes"}, {"layout": "coordinates", "sampling": "uniform"}], ids=str)
+def test_loading_does_not_read_the_atoms(options, path):
+    """Zeros written over all of the atoms are noticed by checksums, and where these are not asked for by exact scores alone."""
+    options = {"minimise": "multiplies", "rescore": False, "budget": 30 * 400, **options}
+    bm.BanditMIPS(**options).fit(ATOMS).save(path)
     overwrite(path, "atoms0", bytes(ATOMS.nbytes))
     index = bm.load(path, verify="never")
-    expected = bm.BanditMIPS(layout="coordinates").fit(ATOMS).search(QUERIES, rescore=False, budget=30 * 400)
-    np.testing.assert_equal(asdict(index.search(QUERIES, rescore=False, budget=30 * 400)), asdict(expected))
-    np.testing.assert_array_equal(index.search(QUERIES, delta=0.0).scores, 0.0)
+    expected = bm.BanditMIPS(**options).fit(ATOMS).search(QUERIES)
+    np.testing.assert_equal(asdict(index.search(QUERIES)), asdict(expected))
+    np.testing.assert_array_equal(index.search(QUERIES, delta=0.0, budget=None).scores, 0.0)
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -496,6 +508,17 @@ def retype_codes(name, dtype):
     return change
 
 
+def shorten_all_codes(metadata, arrays):
+    for name in ("along", "first", "rest", "finer"):
+        arrays[f"codes_{name}"] = arrays[f"codes_{name}"][:-1]
+    for name in ("scales", "errors"):
+        arrays[f"codes_{name}"] = arrays[f"codes_{name}"][:, :-1]
+
+
+def flatten_codes(metadata, arrays):
+    arrays["codes_scales"] = arrays["codes_scales"].ravel()
+
+
 def fewer_rounds(metadata, arrays):
     for name in ("codes_scales", "codes_errors"):
         arrays[name] = arrays[name][:-1]
@@ -563,6 +586,8 @@ def test_a_sound_file_with_odd_coordinates_is_refused(change, path):
     [
         codes_unknown,
         codes_lose_seed,
+        shorten_all_codes,
+        flatten_codes,
         fewer_rounds,
         codes_by_column,
         *(codes_of("n_cells", value) for value in (0, -64, 63, 64, 1984, 2112, 1 << 40, 1 << 70, 2048.0, None)),

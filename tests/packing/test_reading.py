@@ -11,7 +11,7 @@ import pytest
 import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.atoms.metering import metered
-from banditmips.race import kernels
+from banditmips.core import statistics
 
 zarr = pytest.importorskip("zarr")
 
@@ -82,7 +82,7 @@ def test_it_reads_what_numpy_reads(small, small_atoms):
         store.gather(rows, columns, out)
         np.testing.assert_array_equal(out, small_atoms[np.ix_(rows, columns)])
     query = rng.normal(size=3_000)
-    for objective in (kernels.PRODUCT, kernels.NEG_SQUARED_DIFFERENCE, kernels.NEG_ABSOLUTE_DIFFERENCE):
+    for objective in (statistics.PRODUCT, statistics.NEG_SQUARED_DIFFERENCE, statistics.NEG_ABSOLUTE_DIFFERENCE):
         for columns in (None, np.array([5, 2_999, 17])):
             given = (np.array([28, 2]), columns, query if columns is None else query[columns], objective)
             np.testing.assert_allclose(store.scores(*given), DenseStore(small_atoms).scores(*given), rtol=1e-12)
@@ -100,7 +100,7 @@ def test_it_goes_to_another_process(small, small_atoms):
 @pytest.mark.parametrize("options", [{}, {"rescore": False}, {"k": 5}, {"absolute": True}, {"epsilon": 1e3}])
 def test_the_same_answers_as_in_memory(packed, atoms, queries, options):
     found = bm.BanditMIPS().fit(packed).search(queries, **options)
-    expected = bm.BanditMIPS().fit(InMemory(atoms)).search(queries, **options)
+    expected = bm.BanditMIPS(layout="coordinates").fit(InMemory(atoms)).search(queries, **options)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.n_multiplies, expected.n_multiplies)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
