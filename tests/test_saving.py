@@ -190,7 +190,7 @@ def test_loading_does_not_hold_the_atoms_in_memory(form, path):
 
 @pytest.mark.parametrize("options", [{"layout": "codes"}, {"layout": "coordinates", "sampling": "uniform"}], ids=str)
 def test_loading_does_not_read_the_atoms(options, path):
-    """Zeros written over all of the atoms are noticed by checksums, and where these are not asked for by exact scores alone."""
+    """Zeros written over all of the atoms are noticed by checksums, and without them by exact scores alone."""
     options = {"minimise": "multiplies", "rescore": False, "budget": 30 * 400, **options}
     bm.BanditMIPS(**options).fit(ATOMS).save(path)
     overwrite(path, "atoms0", bytes(ATOMS.nbytes))
