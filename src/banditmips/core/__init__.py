@@ -1,11 +1,11 @@
 """The compiled half of a search: one state, one source of cells, one rule, one loop.
 
-A *cell* is one number that is read of every atom, with its counterpart of the query, whose products estimate the score: a
-coordinate of a rotated code, a sampled coordinate, or a line of coordinates. A *source* fills the next cells of all
+A *cell* is one number that is read of every atom, with its counterpart of the query, whose products estimate the score:
+a coordinate of a rotated code, a sampled coordinate, or a line of coordinates. A *source* fills the next cells of all
 survivors and says what they estimate. The *rule* says who is beaten, and is the only place where delta is split. The
-*loop* plays rounds until the answer is clear: until k are left, until all cells are read, until nobody left out can matter
-(epsilon), until the budget is used up, or until exact scores are the cheaper way to go on. Every option goes through
-this loop, and a trace is a record of what it did.
+*loop* plays rounds until the answer is clear: until k are left, until all cells are read, until nobody left out can
+matter (epsilon), until the budget is used up, or until exact scores are the cheaper way to go on. Every option goes
+through this loop, and a trace is a record of what it did.
 
 A query of a fitted index takes these steps (`answer`):
 
@@ -37,8 +37,8 @@ sources::
     answer         -> records, survivors, certain, rule, codes, loop, code_source
 
 kernels, entries, numbers
-    The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the pass of
-    `fit` over entries, and random numbers that belong to coordinates and the seed.
+    The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
+    pass of `fit` over entries, and random numbers that belong to coordinates and the seed.
 survivors, records
     Who is still in the race, with estimates and radii; what a search writes down.
 certain, rule
