@@ -1,4 +1,4 @@
-"""What Python does around the core: prepare an index, choose a way for each query, and read atoms that only Python can read.
+"""What Python does around the core: prepare an index, choose a way for each query, read what only Python can read.
 
 A query flows one way, from top to bottom; nothing flows back::
 
@@ -51,13 +51,14 @@ sources::
 costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
 sampling, rules
-    The order of the coordinates and the weights by which the first N of them speak for all; the rule that the options name. The
-    random numbers belong to the coordinates and the seed, so that a query alone gives what it gives in a batch.
+    The order of the coordinates and the weights by which the first N of them speak for all; the rule that the options
+    name. The random numbers belong to the coordinates and the seed, so that a query alone gives what it gives in a
+    batch.
 schedule, sampled
     Sizes of rounds and when sampling stops paying; a query and its atoms ready for the core's loop.
 readers, lines, line_reader, ways
-    Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one costs as
-    much as its neighbours (files); which of them a query samples, and in what order.
+    Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one
+    costs as much as its neighbours (files); which of them a query samples, and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
 parts
@@ -69,6 +70,6 @@ atom_set, preparing
 query, direct
     One query: look at it, choose a way, race, finish; and the short way of a plain one.
 
-To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the paper
-went is in docs/paper.md, and how a way is chosen in docs/performance.md.
+To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
+paper went is in docs/paper.md, and how a way is chosen in docs/performance.md.
 """
