@@ -15,7 +15,7 @@ __all__ = ["QUIET_LOAD", "describe_machine", "load_warning", "resident_bytes"]
 
 QUIET_LOAD = 0.5
 """Above this load average others share the cores and the memory bus, and the times say little."""
-_PACKAGES = ("banditmips", "numpy", "scipy", "numba", "faiss-cpu", "hnswlib", "usearch", "scann")
+_PACKAGES = ("banditmips", "numpy", "scipy", "faiss-cpu", "hnswlib", "usearch", "scann")
 _ROOT = Path(__file__).parents[1]
 
 

@@ -87,10 +87,10 @@ def measure(entrants: Sequence[Entrant], repeats: int, budget: float) -> None:
 
 
 def _warm_up(entrant: Entrant, repeats: int, budget: float) -> tuple[int, int]:
-    """Answer until everything is compiled and allocated, and return how often the entrant can afford to answer."""
+    """Answer until everything is loaded and allocated, and return how often the entrant can afford to answer."""
     seconds = _seconds(entrant.search, entrant.warm_up)
     if seconds < 5 * budget:
-        # The first call may have compiled; this one tells better what a request takes.
+        # The first call may have loaded modules; this one tells better what a request takes.
         seconds = min(seconds, _seconds(entrant.search, entrant.requests[0]))
     n_requests, n_repeats = affordable_runs(seconds, len(entrant.requests), repeats, budget)
     entrant.times = [[] for _ in range(n_requests)]

@@ -23,7 +23,7 @@ from benchmarks.workloads import Instance, Scale, Workload
 __all__ = ["Contender", "Outcome", "check_answers", "compare", "run_workload"]
 
 _SLOW_BUILD = 1.0
-"""Seconds above which one fit of ours is timed, otherwise three; always after a first one, which may compile."""
+"""Seconds above which one fit of ours is timed, otherwise three; always after a first one."""
 
 
 @dataclass

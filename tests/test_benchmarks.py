@@ -201,7 +201,7 @@ def test_a_workload_is_measured_with_peers_and_the_papers_method():
         assert [len(times) for times in measured.times] == [2, 2, 2]
         assert all(value > 0 for times in measured.times for value in times)
     fitted, unfitted = outcome.records[1:3]
-    assert len(fitted.build_seconds) in (1, 3)  # one where the first fit was slow, as it may be when it compiles
+    assert len(fitted.build_seconds) in (1, 3)  # one where the first fit was slow
     assert fitted.extra_bytes > 0
     assert (unfitted.build_seconds, unfitted.extra_bytes, unfitted.setting) == ([], 0, "rescore=False")
     assert [line.reference_name for line in outcome.lines] == ["NumPy BLAS", "NumPy BLAS"]

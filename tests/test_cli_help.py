@@ -44,7 +44,7 @@ try:
     main()
 except SystemExit as done:
     assert not done.code
-slow = {"numpy", "scipy", "numba", "pandas", "pyarrow", "matplotlib", "multiprocessing", "urllib.request"}
+slow = {"numpy", "scipy", "pandas", "pyarrow", "matplotlib", "multiprocessing", "urllib.request"}
 for name in set(sys.modules) - before:
     if name in slow or name.startswith("banditmips."):
         print(name, file=sys.stderr)

@@ -1,6 +1,4 @@
-"""The planner's decisions in words: `BanditMIPS.explain`, the trace, and the command."""
-
-from dataclasses import replace
+"""The plan in words: `BanditMIPS.explain`, the trace, and the command; and what decides it."""
 
 import numpy as np
 import pytest
@@ -8,8 +6,12 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips.cli import app
+from banditmips.race import query as race_query
 from banditmips.race.costs import Costs, _parse
-from banditmips.race.planner import plan_query
+from banditmips.race.plan import SamplingPlan
+
+ALL_PRODUCTS = "way: all products at once"
+CODES = "way: certain bounds, codes, exact rows"
 
 
 @pytest.fixture
@@ -18,50 +20,86 @@ def even():
     return rng.uniform(1.0, 2.0, size=(300, 20_000)).astype(np.float32), rng.uniform(1.0, 2.0, 20_000)
 
 
-def test_small_matrices_go_to_blas_and_large_ones_race():
-    costs = Costs()
-    assert plan_query(costs, 10, 10, "cache", False, True).way == "blas"
-    assert plan_query(costs, 4_000, 6_000, "cache", False, True).way == "cache"
-    assert plan_query(costs, 1_000, 100_000, "gather", False, True).way == "gather"
+@pytest.fixture
+def take(monkeypatch):
+    """Have things take what is said, and not what they take here: ``take(cell=..., ...)``."""
+
+    def take(**values):
+        monkeypatch.setattr(race_query, "costs", lambda: Costs(**values))
+
+    take()
+    return take
 
 
-def test_a_matrix_in_the_cache_is_cheap_to_multiply():
+def test_small_matrices_go_to_blas_and_large_ones_race(even, take):
+    atoms, query = even
+    assert ALL_PRODUCTS in bm.BanditMIPS().fit(atoms[:10, :10]).explain(query[:10])
+    assert CODES in bm.BanditMIPS().fit(atoms).explain(query)
+    assert SamplingPlan(Costs(), 1_000, 100_000, itemsize=4).can_pay(first=40)
+    assert not SamplingPlan(Costs(), 10, 10, itemsize=4).can_pay(first=40)
+
+
+def test_a_matrix_in_the_cache_is_cheap_to_multiply(even, take):
     """What a race would save on a matrix from memory, it does not on one that is near."""
     costs = Costs()
     assert costs.stream_of(1_000_000) == costs.near_stream
     assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
     assert costs.stream_of(100_000_000) == costs.stream
-    assert plan_query(costs, 100, 10_000, "gather", False, True).way == "blas"
-    assert plan_query(replace(costs, near_stream=0.14), 100, 10_000, "gather", False, True).way == "blas"
-    assert plan_query(costs, 100, 10_000, "cache", False, True).way == "cache"
-    assert plan_query(costs, 1_600, 943, "gather", False, True).way == "blas"
-
-
-def test_without_rescoring_nothing_goes_to_blas_at_once():
-    assert plan_query(Costs(), 10, 10, "cache", False, False).way == "cache"
-
-
-def test_costs_decide():
-    slow_gather = Costs(gather=1e6)
-    assert plan_query(slow_gather, 1_000, 100_000, "gather", False, True).way == "blas"
-
-
-def test_explain_names_the_way_and_the_reason(even):
+    assert not SamplingPlan(costs, 100, 10_000, itemsize=4).can_pay(first=40)
+    assert not SamplingPlan(costs, 1_600, 943, itemsize=4).can_pay(first=40)
     atoms, query = even
-    text = bm.BanditMIPS().fit(atoms).explain(query)
-    assert "way: cache" in text
-    assert "because a race takes at least" in text
-    assert "909 coordinates of each atom are cached" in text
-    assert "way: gather" in bm.BanditMIPS(layout="none").fit(atoms).explain(query)
-    assert "way: columns" in bm.BanditMIPS(layout="full", sampling="weighted").fit(atoms).explain(query)
+    index = bm.BanditMIPS().fit(np.ascontiguousarray(atoms[:, :8_000]))
+    assert CODES in index.explain(query[:8_000])
+    take(near_stream=costs.near_stream / 10, stream=costs.near_stream / 10)
+    assert ALL_PRODUCTS in index.explain(query[:8_000])
 
 
-def test_explain_names_what_the_compiled_races_do_not_serve(even):
+def test_for_few_multiplies_nothing_goes_to_blas_at_once(even):
     atoms, query = even
-    text = bm.BanditMIPS(bound="bernstein").fit(atoms).explain(query)
-    assert "round by round" in text
-    assert "bound='bernstein'" in text
-    assert "bins" in bm.BanditMIPS(bucket_size=30).fit(atoms).explain(query)
+    for layout, way in (("codes", "way: codes"), ("coordinates", "way: UniformSampler"), ("none", "way: Bottom")):
+        text = bm.BanditMIPS(layout=layout, minimise="multiplies").fit(atoms[:10, :10]).explain(query[:10])
+        assert way in text
+        assert "all products" not in text
+
+
+def test_costs_decide(even, take):
+    atoms, query = even
+    index = bm.BanditMIPS().fit(atoms)
+    assert CODES in index.explain(query)
+    take(cell=10 * Costs().cell)
+    assert CODES in index.explain(query)
+    take(cell=200 * Costs().cell)
+    assert ALL_PRODUCTS in index.explain(query)
+    assert not SamplingPlan(Costs(gather=1e6), 1_000, 100_000, itemsize=4).can_pay(first=40)
+
+
+def test_explain_names_the_way_and_the_reason(even, take):
+    atoms, query = even
+    index = bm.BanditMIPS().fit(atoms)
+    text = index.explain(query)
+    bits = index._fitted.codes.n_bits
+    assert f"atoms: 300 x 20,000, float32; codes of {bits} bit" in text
+    assert "certain bounds: means and norms alone leave " in text
+    assert CODES in text
+    assert "because: first round about " in text
+    coordinates = bm.BanditMIPS(layout="coordinates").fit(atoms)
+    kept = coordinates._fitted.cache.n_coordinates
+    assert f"{kept} coordinates of each atom are kept" in coordinates.explain(query)
+    assert "way: UniformSampler" in coordinates.explain(query)
+    assert "a copy by coordinate" in bm.BanditMIPS(layout="full").fit(atoms).explain(query)
+    unprepared = bm.BanditMIPS(layout="none").fit(atoms)
+    assert "way: all products, because all products take less time" in unprepared.explain(query)
+    take(gather=1.0, probe_overhead=1.0, round_overhead=1.0)
+    assert "way: all products, because a probe of a few atoms" in unprepared.explain(query)
+    apart = np.linspace(0.0, 20.0, 300, dtype=np.float32)[:, np.newaxis] + atoms
+    assert "way: BottomKSampler" in bm.BanditMIPS(layout="none").fit(apart).explain(query)
+
+
+def test_explain_names_what_is_not_for_codes(even, take):
+    atoms, query = even
+    take(gather=1.0, probe_overhead=1.0, round_overhead=1.0)
+    assert "way: UniformSampler, bound bernstein" in bm.BanditMIPS(bound="bernstein").fit(atoms).explain(query)
+    assert "10 bins of 30 atoms by norm" in bm.BanditMIPS(bucket_size=30).fit(atoms).explain(query)
 
 
 def test_explain_takes_one_query(even):
@@ -70,21 +108,21 @@ def test_explain_takes_one_query(even):
         bm.BanditMIPS().fit(atoms).explain(np.stack([query, query]))
 
 
-def test_a_trace_holds_the_plan(even):
+def test_a_trace_holds_the_plan(even, take):
     atoms, query = even
-    trace = bm.BanditMIPS(trace=True).fit(atoms).search(query).trace
-    assert "bound paired" in trace.plan
-    assert "way: cache" in trace.plan
+    index = bm.BanditMIPS(trace=True).fit(atoms)
+    assert index.search(query).trace.plan == index.explain(query)
+    assert "bound paired" in index.search(query, bound="paired", minimise="multiplies").trace.plan
 
 
-def test_the_command(even, tmp_path):
+def test_the_command(even, tmp_path, take):
     atoms, query = even
     np.save(tmp_path / "atoms.npy", atoms)
     np.save(tmp_path / "queries.npy", query[np.newaxis])
     run = CliRunner().invoke(app, ["explain", str(tmp_path / "atoms.npy"), str(tmp_path / "queries.npy")])
     assert run.exit_code == 0, run.output
     assert "costs (ns): stream" in run.output
-    assert "way: cache" in run.output
+    assert CODES in run.output
     run = CliRunner().invoke(app, ["explain", str(tmp_path / "atoms.npy"), str(tmp_path / "none.npy")])
     assert run.exit_code == 2
 

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips import _query, _threads
+from banditmips import _threads
 from banditmips._threads import LazyPool, helped_by, in_pieces, map_in_order, pieces_of
-from banditmips.atoms import reading
-from banditmips.race import express, sprint
-from banditmips.race.costs import Costs
+from banditmips.core import exact
+from banditmips.race import full, readers
 
 
 @pytest.fixture(scope="module")
@@ -100,19 +99,21 @@ GENERAL = {
 
 @pytest.fixture
 def divided(monkeypatch):
-    """Let everything be worth a thread and a race, and list into how many pieces it was divided."""
-    monkeypatch.setattr(express, "costs", lambda: Costs(gather=2.0))
-    monkeypatch.setattr(_query, "_bare_lanes", {})  # other tests' lanes know this machine's costs
-    monkeypatch.setattr(sprint, "_LEAST_WORK", 1.0)
-    monkeypatch.setattr(reading, "_LEAST_GATHERED", 1)
-    monkeypatch.setattr(reading, "_LEAST_SUMMED", 1)
+    """Let everything be worth a thread, and list into how many pieces it was divided."""
+    for module, name in (
+        (exact, "_LEAST_SUMMED"),
+        (full, "_LEAST_PRODUCTS"),
+        (readers, "_LEAST_GATHERED"),
+        (readers, "_LEAST_SUMMED"),
+    ):
+        monkeypatch.setattr(module, name, 1)
     counts = []
 
     def counted(work, n, least):
         counts.append(len(pieces_of(n, least)))
         return in_pieces(work, n, least)
 
-    for module in (sprint, reading):
+    for module in (exact, full, readers):
         monkeypatch.setattr(module, "in_pieces", counted)
     return counts
 

@@ -139,7 +139,8 @@ class SearchResult:
     @classmethod
     def stack(cls, results: Sequence[SearchResult]) -> SearchResult:
         """Join single-query results into the result of a batch (of at least one query)."""
-        traced = results[0].trace is not None
+        first = results[0]
+        traced = first.trace is not None
         return cls(
             indices=np.stack([r.indices for r in results]),
             scores=np.stack([r.scores for r in results]),
@@ -154,6 +155,9 @@ class SearchResult:
             bytes_read=np.array([r.bytes_read for r in results], dtype=np.int64),
             checked=all(r.checked for r in results),
             trace=tuple(r.trace for r in results) if traced else None,
+            seed=first.seed if all(r.seed == first.seed for r in results) else None,
+            atoms_shape=first.atoms_shape if all(r.atoms_shape == first.atoms_shape for r in results) else None,
+            ids=None if any(r.ids is None for r in results) else np.stack([r.ids for r in results]),
         )
 
     def labelled(self, seed: int, atoms_shape: tuple[int, ...], ids: Ids | None = None) -> Self:

@@ -52,8 +52,8 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default, is asymptotic; the others rest on a theorem whenever what you
-    told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem whenever
+    what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
     different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
     delta by m.
 
@@ -98,9 +98,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). The search then takes the way that is
-        fastest on this machine, which may be the full product. If False, it takes the way with the fewest multiplies,
-        and no atom costs d unless sampling comes to that.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did not
+        have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -112,8 +111,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries, and a line if kernels are compiled first, which happens once for each kind
-        of atoms and machine. (The logger ``banditmips`` says so too, at level INFO, whether asked for progress or not.)
+        Show a progress bar over the queries.
 
     Returns
     -------
@@ -127,7 +125,7 @@ def search(
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
     >>> query = 1 + rng.normal(size=20_000)
-    >>> result = bm.search(atoms, query, k=2, rescore=False)
+    >>> result = bm.search(atoms, query, k=2, minimise="multiplies")
     >>> indices, scores = result
     >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
     True
@@ -281,7 +279,7 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    _finish_by_products(atom_set, begun, rows)
+    _finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -344,21 +342,21 @@ _TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
 
 
-def _finish_by_products(atom_set: AtomSet, begun: list[_Begun], rows: NDArray[Any]) -> None:
+def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [i for i, one in enumerate(begun) if one.outcome.handed_over]
+    waiting = [one for one in begun if one.outcome.handed_over]
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
-        for i in waiting:
-            begun[i].finish(None)
+        for one in waiting:
+            one.finish(None)
         return
     for start in range(0, len(waiting), _TOGETHER):
         some = waiting[start : start + _TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            chosen = np.ascontiguousarray(rows[some], dtype=array.dtype)
-            products = products_with_all(array, chosen)
-        for i, of_query in zip(some, products, strict=True):
-            begun[i].finish(of_query)
+            vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
+            products = products_with_all(array, vectors)
+        for one, of_query in zip(some, products, strict=True):
+            one.finish(of_query)
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

@@ -32,7 +32,7 @@ from banditmips._index import BanditMIPS
 from banditmips._result import SearchResult
 from banditmips._search import search
 from banditmips._tables import replacing
-from banditmips._validate import Options, as_queries, as_store, check_finite, check_k, reject_unknown
+from banditmips._validate import Options, as_finite, as_queries, as_store, check_k, reject_unknown
 from banditmips.baselines import REGISTRY
 from banditmips.baselines._base import check_real, inner_products
 
@@ -239,7 +239,7 @@ class Comparison:
         if len(self._queries) == 0:
             raise ValueError(f"queries is empty: shape {self._queries.shape} (argument 'queries')")
         for row, query in enumerate(self._queries):
-            check_finite(query.astype(np.float64), f"row {row}, ")
+            as_finite(query, f"row {row}, ")
         self._k = min(check_k(k), n)
         self._timeout = None if timeout is None else check_real("timeout", timeout, above=0)
 
@@ -434,7 +434,6 @@ def _map(description: dict[str, Any]) -> NDArray[Any]:
 def _measure(method: Method, atoms: NDArray[Any], queries: NDArray[Any], k: int) -> dict[str, Any]:
     index = method.make()
     few = np.array(atoms[:_WARM_UP_ATOMS], order="K")
-    few.setflags(write=False)  # like the mapped atoms: compiled code depends on it
     with suppress(Exception):  # it may be too few for some methods
         warm = method.make()
         warm.fit(few)

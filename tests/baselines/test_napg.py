@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from banditmips.baselines import _graph
 from banditmips.baselines.napg import NAPGMIPS, _adjusting_factors
+from banditmips.core import graph
 
 
 def data(n: int = 400, d: int = 16, n_queries: int = 50, seed: int = 0):
@@ -155,7 +155,7 @@ def test_short_atoms_get_larger_factors_and_more_links_than_ip_nsw_gives_them():
     assert np.all(np.diff(factors) < 0.0)
     assert factors[0] > 1.0
 
-    plain = _graph.build(atoms, layers_of(index), np.ones(300), 8, 40)
+    plain = graph.build(atoms, layers_of(index), np.ones(300), 8, 40)
     short = by_norm[:60]
 
     def out_degree(graph):
@@ -183,7 +183,7 @@ def test_pruned_graph_misses_only_what_it_cannot_reach():
     index = NAPGMIPS(M=2, ef_construction=4, ef_search=len(atoms)).fit(atoms)
     result = index.search(queries, 10)
     for query, row in zip(queries, result.indices, strict=True):
-        reached, _, _ = _graph.walk(atoms, query, index._graph, len(atoms))
+        reached, _, _ = index._graph.walk(query, len(atoms))
         assert reached.size < len(atoms)
         for atom in reached:
             assert np.isin(links_of(index._graph, atom, 0), reached).all()

@@ -1,4 +1,8 @@
-"""What the contract suites share: the ways to search, and the answers that need no cleverness."""
+"""What the contract suites share: the ways to search, and the answers that need no cleverness.
+
+By the clock, the full product of matrices as small as these wins, and nothing of a race would be tested. So every way comes
+twice: as a user has it by default, and racing, with the full product forbidden.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +11,83 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from numpy.typing import NDArray
 
 import banditmips as bm
+from banditmips.race.query import Query
+from banditmips.race.ways import Situation
 
 Find = Callable[..., bm.SearchResult]
 
 
-def _fitted(bucket_size: int | None) -> Find:
+def _fitted(layout: str = "auto", bucket_size: int | None = None) -> Find:
     def find(atoms: Any, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
-        return bm.BanditMIPS(bucket_size=bucket_size, **options).fit(atoms).search(queries, k, mask=mask)
+        kept = "auto" if scipy.sparse.issparse(atoms) else layout  # no coordinates are kept of a sparse matrix
+        return bm.BanditMIPS(layout=kept, bucket_size=bucket_size, **options).fit(atoms).search(queries, k, mask=mask)
 
     return find
 
 
-WAYS: dict[str, Find] = {"search": bm.search, "index": _fitted(None), "buckets": _fitted(5)}
+def _racing(find: Find) -> Find:
+    def find_racing(atoms: Any, queries: Any, k: int = 1, **options: Any) -> bm.SearchResult:
+        return find(atoms, queries, k, **{"minimise": "multiplies", **options})
+
+    return find_racing
+
+
+FLAT: dict[str, Find] = {"search": bm.search, "index": _fitted()}
+RACING_FLAT: dict[str, Find] = {
+    "search, racing": _racing(bm.search),
+    "codes, racing": _racing(_fitted()),
+    "coordinates, racing": _racing(_fitted(layout="coordinates")),
+}
+BUCKETS: dict[str, Find] = {"buckets": _fitted(bucket_size=5)}
+RACING_BUCKETS: dict[str, Find] = {"buckets, racing": _racing(_fitted(bucket_size=5))}
+WAYS = FLAT | BUCKETS | RACING_FLAT | RACING_BUCKETS
+
+
+def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every search race, but for those that have nothing to race for: delta is 0, or all candidates are returned."""
+    all_products = Query.all_products
+
+    def refuse(query: Query, products: Any, begun: Any) -> Any:
+        assert query._options.delta == 0.0 or query._candidates.size <= query._k, "the full product was asked for"
+        return all_products(query, products, begun)
+
+    monkeypatch.setattr(Query, "all_products", refuse)
+    # Of files in few lines, less is read without sampling: here they have to be sampled all the same.
+    monkeypatch.setattr(Situation, "why_exactly", lambda situation: None)
+
+
+def _way(request: pytest.FixtureRequest) -> Find:
+    if request.param.endswith("racing"):
+        _forbid_the_full_product(request.getfixturevalue("monkeypatch"))
+    return WAYS[request.param]
 
 
 @pytest.fixture(params=WAYS)
 def find(request: pytest.FixtureRequest) -> Find:
     """Every way to search: ``find(atoms, queries, k, mask=..., **options)``."""
-    return WAYS[request.param]
+    return _way(request)
 
 
-@pytest.fixture(params=["search", "index"])
+@pytest.fixture(params=FLAT | RACING_FLAT)
 def find_flat(request: pytest.FixtureRequest) -> Find:
     """The ways that race all atoms at once, and so know every objective."""
-    return WAYS[request.param]
+    return _way(request)
+
+
+@pytest.fixture(params=RACING_FLAT | RACING_BUCKETS)
+def find_racing(request: pytest.FixtureRequest) -> Find:
+    """The ways that race whatever the full product would take."""
+    return _way(request)
+
+
+@pytest.fixture(params=RACING_FLAT)
+def find_racing_flat(request: pytest.FixtureRequest) -> Find:
+    """Those of them that race all atoms at once."""
+    return _way(request)
 
 
 def _score(atoms: NDArray[Any], query: NDArray[Any], objective: str = "inner_product") -> NDArray[np.float64]:

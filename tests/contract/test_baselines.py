@@ -375,7 +375,7 @@ def test_a_query_of_the_wrong_width(key, atoms):
         (np.ones(D, dtype=complex), TypeError, "queries must hold real numbers, got dtype complex128"),
         (np.where(np.arange(D) == 4, np.nan, 1.0), ValueError, "queries has nan at column 4"),
         (np.where(np.eye(D) == 1, np.inf, 1.0)[3:], ValueError, "queries has inf at row 0, column 3"),
-        (np.ma.masked_equal(np.ones(D), 2.0), TypeError, "queries is a masked array"),
+        (np.ma.masked_equal(np.ones(D), 1.0), TypeError, "queries is a masked array"),
     ],
 )
 def test_bad_queries_are_named(key, atoms, queries_given, error, message):
@@ -392,7 +392,7 @@ def test_bad_queries_are_named(key, atoms, queries_given, error, message):
         (np.ones((4, 0)), ValueError, r"atoms is empty: shape \(4, 0\)"),
         ([["a"]], TypeError, "atoms must hold real numbers, got dtype <U1"),
         ([[1.0, 2.0], [3.0, np.inf]], ValueError, "atoms has inf at row 1, column 1"),
-        (np.ma.masked_equal(np.ones((2, 2)), 2.0), TypeError, "atoms is a masked array"),
+        (np.ma.masked_equal(np.ones((2, 2)), 1.0), TypeError, "atoms is a masked array"),
         (
             scipy.sparse.eye_array(3, format="csr"),
             TypeError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -334,19 +334,19 @@ def test_two_threads_give_what_one_gives(find, options):
 
 
 @every_option_set
-def test_the_seed_decides(find, options):
+def test_the_seed_decides(find_racing, options):
     atoms, queries = planted(m=3)
     first, again, other, large = (
-        find(atoms, queries, 2, seed=seed, trace=True, **options) for seed in (7, 7, 8, 2**63 - 1)
+        find_racing(atoms, queries, 2, seed=seed, trace=True, **options) for seed in (7, 7, 8, 2**63 - 1)
     )
     assert_same(first, again)
     estimates = [result.trace[0].rounds[0].scores for result in (first, other, large)]
     assert not any(np.array_equal(a, b) for a, b in combinations(estimates, 2))
 
 
-def test_different_seeds_need_different_counts(find):
+def test_different_seeds_need_different_counts(find_racing):
     atoms, query = planted()
-    assert len({find(atoms, query, seed=seed, rescore=False).n_multiplies for seed in range(10)}) > 1
+    assert len({find_racing(atoms, query, seed=seed, rescore=False).n_multiplies for seed in range(10)}) > 1
 
 
 # --- exact answers and small problems -------------------------------------------------------------------------------
@@ -467,13 +467,13 @@ def test_coordinates_where_the_query_is_zero_cost_nothing(find_flat, share, samp
         assert exact.n_multiplies == len(atoms) * np.count_nonzero(query)
 
 
-def test_a_sparse_query_separates_as_early_as_a_full_one(find_flat):
+def test_a_sparse_query_separates_as_early_as_a_full_one(find_racing_flat):
     atoms, query = planted(n=50, d=20_000)
     sparse = np.where(np.arange(20_000) % 20 == 7, query, 0.0)
-    result = find_flat(atoms, sparse, rescore=False)
+    result = find_racing_flat(atoms, sparse, rescore=False)
     assert result.indices[0] == (atoms @ sparse).argmax()
     # An index that knows the atoms' sums needs next to nothing for a full query: the bar is a search without one.
-    assert result.n_multiplies <= 2 * bm.search(atoms, query, rescore=False).n_multiplies
+    assert result.n_multiplies <= 2 * bm.search(atoms, query, minimise="multiplies", rescore=False).n_multiplies
 
 
 @every_option_set
@@ -490,28 +490,32 @@ def test_a_budget_is_kept_and_intervals_stay_honest(find, options, rescore):
         assert (truth <= result.upper + 1e-9).all()
 
 
-def test_what_a_budget_leaves_goes_to_the_returned_atoms(find_flat):
+def test_what_a_budget_leaves_goes_to_the_returned_atoms(find_racing_flat):
     """No coordinate more for all atoms fits, but the exact score of the best one does; it stays the answer."""
     for seed in range(10):
         atoms, query = hopeless(n=500, d=400, seed=seed)
         spent, left = 100 * len(atoms), 450
         rescored, estimated = (
-            find_flat(atoms, query, budget=spent + left, rescore=rescore, delta=1e-9) for rescore in (True, False)
+            find_racing_flat(atoms, query, budget=spent + left, rescore=rescore, delta=1e-9)
+            for rescore in (True, False)
         )
-        assert (rescored.n_multiplies, estimated.n_multiplies) == (spent + 400, spent)
+        # Codes are read in words of 64 bits.
+        assert estimated.n_multiplies in (spent, 64 * len(atoms))
+        assert rescored.n_multiplies == estimated.n_multiplies + 400
         assert rescored.exact[0]
         assert rescored.indices[0] == estimated.indices[0]
 
 
 @pytest.mark.parametrize("options", [{}, {"bound": "hoeffding", "sigma": 1.0}, {"bound": "bernstein"}])
 def test_a_budget_too_small_for_delta_zero(find, options):
-    """Nothing may be dropped on a sample's word, so all that is left to say is that nothing is known."""
+    """Nothing may be dropped on a sample's word; all that is left to say is what an index knows for certain, if anything."""
     atoms, query = hopeless()
     extra = {"value_range": RANGE} if options.get("bound") == "bernstein" else {}
     result = find(atoms, query, delta=0.0, budget=10 * len(atoms), **options, **extra)
     assert result.stop_reason is StopReason.BUDGET
     assert result.delta_spent == 0.0
-    assert (result.lower[0], result.upper[0]) == (-np.inf, np.inf)
+    assert result.lower[0] <= (atoms @ query)[result.indices[0]] <= result.upper[0]
+    assert result.n_rounds == 0 or (result.lower[0], result.upper[0]) == (-np.inf, np.inf)
 
 
 def test_one_coordinate_shows_no_deviation_to_estimate(find_flat):
@@ -528,12 +532,12 @@ def test_the_smallest_delta_there_is(find):
 
 
 @every_option_set
-def test_epsilon_returns_what_is_within_epsilon(find, options):
+def test_epsilon_returns_what_is_within_epsilon(find_racing, options):
     reasons = set()
     for seed in range(5):
         atoms, query = planted(n=60, d=4000, seed=seed)
         truth = np.sort(atoms @ query)[::-1]
-        result = find(atoms, query, 3, epsilon=1500.0, seed=seed, **options)
+        result = find_racing(atoms, query, 3, epsilon=1500.0, seed=seed, **options)
         reasons.add(result.stop_reason)
         assert ((atoms @ query)[result.indices] >= truth[2] - 1500.0).all()
         assert result.exact.all()
@@ -541,9 +545,9 @@ def test_epsilon_returns_what_is_within_epsilon(find, options):
         assert StopReason.EPSILON in reasons
 
 
-def test_epsilon_saves_multiplies(find):
+def test_epsilon_saves_multiplies(find_racing):
     atoms, query = planted(n=60, d=4000)
-    early, late = (find(atoms, query, 3, epsilon=epsilon, rescore=False) for epsilon in (1500.0, 0.0))
+    early, late = (find_racing(atoms, query, 3, epsilon=epsilon, rescore=False) for epsilon in (1500.0, 0.0))
     assert early.n_multiplies < late.n_multiplies
 
 
@@ -575,31 +579,30 @@ def test_intervals_hold_the_true_scores(find, options):
         assert (np.diff(result.scores) <= 0).all()
 
 
-def test_rescoring_costs_k_full_products(find_flat):
+def test_rescoring_costs_k_full_products(find_racing_flat):
     atoms, query = planted()
-    # A traced search always races, even where the full product would take less time.
-    rescored, estimated = (find_flat(atoms, query, 3, rescore=rescore, trace=True) for rescore in (True, False))
+    rescored, estimated = (find_racing_flat(atoms, query, 3, rescore=rescore) for rescore in (True, False))
     assert estimated.stop_reason is StopReason.SEPARATED
     assert not estimated.exact.any()
     assert rescored.n_multiplies == estimated.n_multiplies + 3 * atoms.shape[1]
 
 
-def test_every_stop_reason_can_be_reached(find):
+def test_every_stop_reason_can_be_reached(find_racing):
     atoms, query = planted()
     reached = {
-        find(atoms, query, rescore=False).stop_reason,
-        find(atoms, query, epsilon=1e5).stop_reason,
-        find(atoms, query, budget=5 * len(atoms)).stop_reason,
-        find(*hopeless()).stop_reason,
-        find(atoms[:, :10], query[:10], trace=True).stop_reason,
+        find_racing(atoms, query, rescore=False).stop_reason,
+        find_racing(atoms, query, epsilon=1e5).stop_reason,
+        find_racing(atoms, query, budget=5 * len(atoms)).stop_reason,
+        find_racing(*hopeless()).stop_reason,
+        find_racing(atoms[:, :10], query[:10], trace=True).stop_reason,
     }
     assert reached == set(StopReason)
 
 
 @every_option_set
-def test_a_trace_tells_what_happened(find_flat, options):
+def test_a_trace_tells_what_happened(find_racing_flat, options):
     atoms, query = planted()
-    result = find_flat(atoms, query, 3, trace=True, rescore=False, **options)
+    result = find_racing_flat(atoms, query, 3, trace=True, rescore=False, **options)
     rounds = result.trace.rounds
     assert len(rounds) == result.n_rounds > 1
     assert rounds[-1].n_survivors == result.n_survivors
@@ -625,8 +628,7 @@ def test_tracing_changes_no_answer(find):
     traced, plain = (find(atoms, queries, 2, trace=trace) for trace in (True, False))
     assert len(traced.trace) == 2
     assert plain.trace is None
-    np.testing.assert_array_equal(traced.indices, plain.indices)
-    np.testing.assert_allclose(traced.scores, plain.scores, rtol=1e-12)
+    assert_same(replace(traced, trace=None), plain)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

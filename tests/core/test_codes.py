@@ -146,7 +146,7 @@ def test_memory_is_what_was_said():
         codes = coded(np.ones((50, d), dtype=np.float32), n_bits)
         of_atoms = sum(codes.arrays()[name].nbytes for name in ("along", "scales", "errors", "first", "rest", "finer"))
         assert of_atoms == 50 * bytes_for_atom(codes.n_cells, n_bits)
-        assert codes.nbytes == of_atoms + 12 * d + codes.rotation.nbytes
+        assert codes.nbytes == of_atoms + codes.centre.nbytes + codes.rotation.nbytes
 
 
 def test_codes_that_cannot_be_are_refused():

@@ -152,7 +152,7 @@ package = types.ModuleType("banditmips")
 package.__path__ = [{next(iter(banditmips.__path__))!r}]
 sys.modules["banditmips"] = package
 import banditmips.datasets
-heavy = ("pandas", "sklearn", "numba", "scipy", "matplotlib", "urllib.request")
+heavy = ("pandas", "sklearn", "scipy", "matplotlib", "urllib.request")
 loaded = [m for m in heavy if m in sys.modules]
 families = [m for m in sys.modules if m.startswith("banditmips.datasets.") and "._" not in m]
 print(loaded, families)

@@ -142,7 +142,7 @@ def test_the_record_tells_what_was_run_and_with_what(tmp_path):
     assert begun["origins"]["Netflix"] == "surrogate"
     assert "MovieLens-100K" not in begun["origins"]
     assert begun["settings"]["sizes"]["figure9"]["n_trials"] == figure9.SIZES["quick"].n_trials
-    assert {"banditmips", "python", "numpy", "numba"} <= begun["versions"].keys()
+    assert {"banditmips", "python", "numpy", "scipy"} <= begun["versions"].keys()
     assert begun["machine"]["cores"] == os.cpu_count()
 
     failure = Failure("figure9", "SymmetricNormal", "BanditMIPS", "ValueError: no")

@@ -17,7 +17,7 @@ import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.atoms.facts import collect_facts
 from banditmips.packing.layout import ATTRIBUTE, PackLayout, plan_layout
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 
 zarr = pytest.importorskip("zarr")
 
@@ -139,7 +139,7 @@ def test_packing_stays_within_its_memory(tmp_path, dest):
     np.save(tmp_path / "atoms.npy", atoms)
     del atoms
     limit = 5_000_000
-    bm.pack(make_atoms(3, 5), tmp_path / "warm.zarr")  # imports and compiled kernels are no part of it
+    bm.pack(make_atoms(3, 5), tmp_path / "warm.zarr")  # imports are no part of it
     tracemalloc.start()
     try:
         report = bm.pack(tmp_path / "atoms.npy", dest, memory_limit=limit)

@@ -17,7 +17,18 @@ from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.core.entries import look_at
 
-__all__ = ["CONVERTED_ENTRIES", "AtomFacts", "FactsCollector", "Keeper", "collect_facts", "derived_scatter", "facts_bytes"]
+__all__ = [
+    "CONVERTED_ENTRIES",
+    "AtomFacts",
+    "FactsCollector",
+    "Keeper",
+    "collect_facts",
+    "derived_scatter",
+    "facts_bytes",
+    "length_of",
+    "lengths",
+    "longest",
+]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
@@ -30,7 +41,8 @@ CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
 """Columns of atoms in Fortran order that are copied together."""
-_NO_COLUMNS = np.empty(0, dtype=np.int64)
+_LEAST_SQUARES = 1e-280
+"""Sums of squares below this may have lost digits to underflow."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,36 @@ class AtomFacts:
 def facts_bytes(n: int, d: int) -> int:
     """Memory that facts about n atoms of d coordinates take."""
     return 24 * n + 4 * d
+
+
+def longest(squares: NDArray[Any], d: int) -> NDArray[np.float64]:
+    """Roots of sums of d squares, larger by what underflow may have taken from them."""
+    return np.sqrt(squares + d * float(np.finfo(np.float64).tiny))
+
+
+def length_of(vector: NDArray[Any]) -> float:
+    """Norm of a vector whose squares may be too large or too small for numbers: of its parts of the largest entry."""
+    vector = np.asarray(vector, dtype=np.float64)
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    with np.errstate(over="ignore", under="ignore"):
+        return float(largest * np.linalg.norm(vector / largest))
+
+
+def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Roots of the rows' sums of squares about their centres (None: 0).
+
+    Rows whose squares are too large or too small for sums are read again. Zeros are among them, which are few.
+    """
+    columns = np.arange(store.shape[1])
+    values = np.empty((1, columns.size))
+    roots = np.asarray(np.sqrt(squares))
+    for row in np.flatnonzero(~((squares >= _LEAST_SQUARES) & np.isfinite(squares))):
+        store.gather(np.array([row]), columns, values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            roots[row] = length_of(values[0] if centres is None else values[0] - centres[row])
+    return roots
 
 
 def derived_scatter(squared_norms: NDArray[Any], means: NDArray[Any], d: int) -> NDArray[np.float64]:

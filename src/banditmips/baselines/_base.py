@@ -12,7 +12,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._result import SearchResult, StopReason
-from banditmips._validate import _as_array, _check_atoms_shape, as_queries, check_finite, check_k
+from banditmips._validate import _as_array, _check_atoms_shape, as_finite, as_queries, check_k
 
 __all__ = [
     "Baseline",
@@ -215,10 +215,8 @@ def check_queries(queries: ArrayLike, d: int) -> tuple[NDArray[np.float64], bool
     rows, single = as_queries(queries, d)
     if len(rows) == 0:
         raise ValueError(f"queries is empty: shape {rows.shape} (argument 'queries')")
-    converted = np.ascontiguousarray(rows, dtype=np.float64)
-    for row, query in enumerate(converted):
-        check_finite(query, "" if single else f"row {row}, ")
-    return converted, single
+    converted = [as_finite(query, "" if single else f"row {row}, ") for row, query in enumerate(rows)]
+    return np.stack(converted), single
 
 
 def check_count(name: str, value: object, *, minimum: int) -> int:

@@ -8,14 +8,13 @@ unvisited product of each coordinate, and when one is taken, the next of its coo
 
 from __future__ import annotations
 
-import heapq
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.baselines._base import Baseline, Candidates, check_count
+from banditmips.core.largest_products import first_atoms
 
 __all__ = ["GreedyMIPS"]
 
@@ -56,7 +55,7 @@ class GreedyMIPS(Baseline):
 
     def _build(self, atoms: NDArray[Any]) -> None:
         n, d = atoms.shape
-        self._values = _readable_by_numba(atoms)
+        self._values = _in_float(atoms)
         self._order = np.empty((d, n), dtype=np.int32 if n <= np.iinfo(np.int32).max else np.int64)
         step = max(1, (1 << 20) // n)
         for start in range(0, d, step):
@@ -65,49 +64,11 @@ class GreedyMIPS(Baseline):
 
     def _query(self, query: NDArray[np.float64], k: int) -> Candidates:
         budget = min(self.budget, self._atoms.shape[0])
-        return Candidates(*_screen(self._values, self._order, query, budget))
+        return Candidates(*first_atoms(self._values, self._order, query, budget))
 
 
-def _readable_by_numba(atoms: NDArray[Any]) -> NDArray[Any]:
-    """Return the atoms themselves if a kernel can read them, else in a float type that holds them."""
+def _in_float(atoms: NDArray[Any]) -> NDArray[Any]:
+    """Return the atoms themselves if they are single or double floats, else in one of the two that holds them."""
     if atoms.dtype in (np.float32, np.float64):
         return atoms
     return atoms.astype(np.float32 if atoms.dtype.itemsize <= 2 else np.float64)
-
-
-@numba.njit(nogil=True, cache=True)
-def _screen(
-    values: NDArray[Any], order: NDArray[np.int32], query: NDArray[np.float64], budget: int
-) -> tuple[NDArray[np.int64], int]:
-    """Visit single products from the largest down until `budget` atoms are met; count the products."""
-    d, n = order.shape
-    heap = [(0.0, 0) for _ in range(d)]
-    for j in range(d):
-        # heapq keeps the smallest on top, so the products go in negated.
-        best = order[j, 0] if query[j] >= 0 else order[j, n - 1]
-        heap[j] = (-(query[j] * values[best, j]), j)
-    heapq.heapify(heap)
-    n_multiplies = d
-
-    position = np.zeros(d, dtype=np.int64)
-    visited = np.zeros(n, dtype=np.bool_)
-    candidates = np.empty(budget, dtype=np.int64)
-    n_found = 0
-    while n_found < budget:
-        j = heap[0][1]
-        atom = order[j, position[j]] if query[j] >= 0 else order[j, n - 1 - position[j]]
-        if not visited[atom]:
-            visited[atom] = True
-            candidates[n_found] = atom
-            n_found += 1
-        # Atoms met through another coordinate are stepped over: their products would be wasted.
-        while position[j] < n and visited[atom]:
-            position[j] += 1
-            if position[j] < n:
-                atom = order[j, position[j]] if query[j] >= 0 else order[j, n - 1 - position[j]]
-        if position[j] == n:
-            heapq.heappop(heap)
-        elif n_found < budget:
-            heapq.heapreplace(heap, (-(query[j] * values[atom, j]), j))
-            n_multiplies += 1
-    return candidates, n_multiplies

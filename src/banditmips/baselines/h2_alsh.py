@@ -17,7 +17,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -279,35 +278,14 @@ class _CollisionCounter:
         return max(c0 * radius, c0 ** math.ceil(math.log(needed, c0)))
 
     def widen(self, radius: float) -> None:
-        """Count the collisions up to this radius."""
+        """Count the collisions up to this radius: what lies between each window's old ends and its new ones."""
         half_width = radius * self._tables.parameters.width / 2
-        _count_collisions(
-            self._tables.keys,
-            self._tables.order,
-            self._centres,
-            half_width,
-            self._left,
-            self._right,
-            self.counts,
-        )
-
-
-@numba.njit(nogil=True, cache=True)
-def _count_collisions(
-    keys: NDArray[np.float64],
-    order: NDArray[np.int64],
-    centres: NDArray[np.float64],
-    half_width: float,
-    left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> None:
-    """Move both ends of each projection's window outwards to `half_width`, counting what comes in."""
-    m, n = keys.shape
-    for i in range(m):
-        while left[i] > 0 and centres[i] - keys[i, left[i] - 1] <= half_width:
-            left[i] -= 1
-            counts[order[i, left[i]]] += 1
-        while right[i] < n and keys[i, right[i]] - centres[i] <= half_width:
-            counts[order[i, right[i]]] += 1
-            right[i] += 1
+        keys, order = self._tables.keys, self._tables.order
+        lefts, rights = (self._centres - half_width).tolist(), (self._centres + half_width).tolist()
+        left = [row.searchsorted(end, "left") for row, end in zip(keys, lefts, strict=True)]
+        right = [row.searchsorted(end, "right") for row, end in zip(keys, rights, strict=True)]
+        entering = [row[new:old] for row, new, old in zip(order, left, self._left.tolist(), strict=True)]
+        entering += [row[old:new] for row, old, new in zip(order, self._right.tolist(), right, strict=True)]
+        self.counts += np.bincount(np.concatenate(entering), minlength=self.counts.size)
+        # Rounding may put an end inside the window.
+        self._left, self._right = np.minimum(self._left, left), np.maximum(self._right, right)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.baselines import _graph
 from banditmips.baselines._base import Baseline, Candidates, check_count
+from banditmips.core import graph
 
 __all__ = ["NAPGMIPS"]
 
@@ -102,10 +102,10 @@ class NAPGMIPS(Baseline):
         # Few neighbours keep the estimate local: with the factors that 100 of 1,000 atoms gave instead of 16,
         # recall at ef_search = 10 was 3 to 15 points lower.
         self.alphas_ = _adjusting_factors(self._rows, self.norm_ranges, self.samples, self.M, random)
-        self._graph = _graph.build(self._rows, layers, self.alphas_, self.M, self.ef_construction)
+        self._graph = graph.build(self._rows, layers, self.alphas_, self.M, self.ef_construction)
 
     def _query(self, query: NDArray[np.float64], k: int) -> Candidates:
-        found, scores, n_products = _graph.walk(self._rows, query, self._graph, max(self.ef_search, k))
+        found, scores, n_products = self._graph.walk(query, max(self.ef_search, k))
         return Candidates(found, n_multiplies=n_products * query.size, scores=scores)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["announcing_compilation", "duration", "on_terminal", "parse_bytes", "say", "working"]
+__all__ = ["duration", "on_terminal", "parse_bytes", "say", "working"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -32,15 +32,6 @@ def working(what: str) -> Iterator[None]:
     from rich.console import Console
 
     with Console(stderr=True).status(what):
-        yield
-
-
-@contextmanager
-def announcing_compilation() -> Iterator[None]:
-    """Say so if kernels are compiled within the block, which happens once for each kind of atoms and machine."""
-    from banditmips._compiling import telling_of_compilation
-
-    with telling_of_compilation(say):
         yield
 
 

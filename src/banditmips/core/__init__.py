@@ -14,27 +14,30 @@ A query of a fitted index takes these steps (`answer`):
 3. *codes*: the query is rotated and rounded, and rounds read more and more bits of the survivors;
 4. *exact rows* of those that are left, the most promising first, as long as they can win.
 
-Modules, each with those of this package that it imports; nothing imports upwards. A test compares this list with the
-sources::
+Each line names a module and what it takes from the modules above it; nobody takes anything from below. From outside
+this package come threads alone (`banditmips._threads`). The tests compare these lines with the files::
 
-    entries        ->
-    kernels        ->
-    numbers        ->
-    records        ->
-    statistics     ->
-    survivors      ->
-    certain        -> kernels, survivors
-    rotation       -> kernels, numbers
-    rows           -> kernels
-    rule           -> survivors
-    codes          -> kernels, rotation
-    direct         -> kernels, survivors, rows
-    exact          -> certain, rows
-    loop           -> records, survivors, rule
-    code_source    -> kernels, numbers, survivors, certain, codes, loop
-    measuring      -> kernels, rotation, codes
-    sample_source  -> statistics, survivors, rule, loop
-    answer         -> records, survivors, certain, rule, codes, loop, code_source
+    kernels
+    numbers
+    entries
+    statistics
+    records
+    survivors
+    rotation          <- kernels, numbers
+    codes             <- kernels, rotation
+    measuring         <- codes, kernels, rotation
+    rows              <- kernels
+    certain           <- kernels, survivors
+    exact             <- certain, rows
+    rule              <- survivors
+    loop              <- records, rule, survivors
+    sample_source     <- loop, rule, statistics, survivors
+    code_source       <- certain, codes, kernels, loop, numbers, survivors
+    answer            <- certain, code_source, codes, loop, records, rule, survivors
+    direct            <- kernels, rows, survivors
+    projections       <- kernels
+    largest_products
+    graph             <- kernels
 
 kernels, entries, numbers
     The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
@@ -51,6 +54,8 @@ rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
 loop, answer, direct
     The rounds; the four steps above; the same for plain queries with nothing around them.
+projections, largest_products, graph
+    What matching pursuit and two of the baselines need compiled; no search goes through them.
 measuring
     Pieces of a race on their own, for the cost model of ``banditmips.race.costs``.
 

@@ -4,7 +4,7 @@ With m the mean of an atom's entries and s the root of their scatter about it, a
 product ``m*t`` with the atom, give or take ``s * sqrt(Q - t^2/d)`` (Cauchy and Schwarz). Rounding widens the interval.
 """
 
-from libc.math cimport fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -42,7 +42,7 @@ cdef class ScoreMap:
                 alive.estimates[t] += self._offsets[alive.rows[t]]
 
     cdef void widen(self, Survivors alive) noexcept nogil:
-        """Turn radii of inner products into those of scores."""
+        """Turn radii of inner products into those of scores, whose estimates are there; what overflowed says nothing."""
         cdef Py_ssize_t t
         if self._has_factors:
             for t in range(alive.n):
@@ -51,6 +51,11 @@ cdef class ScoreMap:
             # An offset much larger than the score takes digits away from it.
             for t in range(alive.n):
                 alive.radius[t] += self.rounding * fabs(self._offsets[alive.rows[t]])
+        for t in range(alive.n):
+            if not isfinite(alive.estimates[t] + alive.radius[t]):
+                alive.radius[t] = INFINITY
+                if not isfinite(alive.estimates[t]):
+                    alive.estimates[t] = 0.0
 
 
 cdef class QueryMoments:

@@ -16,6 +16,8 @@ from banditmips.core.loop cimport Source
 from banditmips.core.numbers import random_words
 from banditmips.core.survivors cimport Survivors, kth_largest
 
+cdef double LEAST_SQUARE = 1e-250
+"""Sums of squares below this may have lost digits to underflow."""
 COARSE_BITS, FINE_BITS = 4, 8
 """Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
 
@@ -35,7 +37,7 @@ cdef class RotatedQuery:
 
     def __init__(self, Codes codes, const double[::1] query, const uint8_t[::1] dither):
         cdef int64_t j, d = codes.rotation.d, width = codes.rotation.width
-        cdef double product, part = 0.0, largest = 0.0, value
+        cdef double product, part = 0.0, largest, value
         cdef int exponent = 0
         self.codes, self.has_fine = codes, False
         # A fine enough grid of numbers in (0, 1), each kept in a byte.
@@ -45,23 +47,26 @@ cdef class RotatedQuery:
             product = bm_kernels().dot_exact_f32(&codes._centre32[0], &query[0], d)
         else:
             product = bm_kernels().dot_exact_f64(&query[0], &codes._centre64[0], d)
-        if codes.centre_square > 0.0 and isfinite(codes.centre_square) and isfinite(product):
+        # Any part is right; that along the centre makes the rest shortest. Squares that lost digits give none.
+        if LEAST_SQUARE < codes.centre_square and isfinite(codes.centre_square) and isfinite(product):
             part = product / codes.centre_square
-        self.along, self.on_centre = part, product
         rest = np.empty(d)
         cdef double[::1] left = rest
         with nogil:
-            for j in range(d):
-                left[j] = query[j] - part * codes.centre_at(j)
-                value = left[j] if left[j] >= 0.0 else -left[j]
-                largest = value if value > largest else largest
-        if isfinite(largest) and largest > 0.0:
+            largest = self._take_off(part, query, left)
+            if not isfinite(largest):
+                part = 0.0
+                largest = self._take_off(part, query, left)
+        self.along, self.on_centre = part, product
+        if largest > 0.0:
             frexp(largest, &exponent)
+            exponent -= 1  # so that the unit itself is a finite number
         self.unit = ldexp(1.0, exponent)
         cdef double scale = ldexp(1.0, -exponent)
         with nogil:
             for j in range(d):
-                self.rotated[j] = <float> (left[j] * scale)
+                # The inverse of the smallest numbers is infinite.
+                self.rotated[j] = <float> (left[j] * scale if exponent > -1000 else ldexp(left[j], -exponent))
         self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
         with nogil:
             codes.rotation.apply(&self.rotated[0])
@@ -71,6 +76,16 @@ cdef class RotatedQuery:
                 self.largest = value if value > self.largest else self.largest
         self.coarse_step, coarse, totals = self._rounded(COARSE_BITS)
         self.coarse, self.coarse_totals = coarse, totals
+
+    cdef double _take_off(self, double part, const double[::1] query, double[::1] left) noexcept nogil:
+        """Take part of the centre off the query; return the size of the largest entry that is left."""
+        cdef double largest = 0.0, value
+        cdef int64_t j
+        for j in range(left.shape[0]):
+            left[j] = query[j] - part * self.codes.centre_at(j)
+            value = left[j] if left[j] >= 0.0 else -left[j]
+            largest = value if value > largest else largest
+        return largest
 
     def _rounded(self, int n_bits):
         """Round to n_bits: the step, the bit planes, and the sums over the prefixes that rounds may end with."""
@@ -265,7 +280,7 @@ cdef class CodeSource(Source):
         """Turn sums into estimated scores."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
-        cdef double factor = step * self.rotated.unit, along = self.rotated.along, constant = self.rotated.on_centre
+        cdef double unit = self.rotated.unit, along = self.rotated.along, constant = self.rotated.on_centre
         cdef int64_t total, row
         cdef bint signs = rung < codes.n_rungs
         cdef Py_ssize_t t
@@ -275,7 +290,7 @@ cdef class CodeSource(Source):
             for t in range(alive.n):
                 row = alive.rows[t]
                 alive.estimates[t] = (
-                    factor * <double> ((2 * self.sums[t] - total) if signs else self.sums[t]) * self._scales[row]
+                    step * <double> ((2 * self.sums[t] - total) if signs else self.sums[t]) * self._scales[row] * unit
                     + along * codes._along[row] + constant
                 )
             self.scores.apply(alive)
@@ -287,12 +302,13 @@ cdef class CodeSource(Source):
         """Fill in the radii, at so many deviations."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
-        cdef double norm = self.rotated.norm, unit = self.rotated.unit, width = codes.rotation.width - 1.0
+        # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
+        cdef double unit = self.rotated.unit, norm = self.rotated.norm, width = codes.rotation.width - 1.0
         cdef double slack = 4.0 * codes.rotation.rounding * norm
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs
+        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs, deviation
         cdef Py_ssize_t t
         with nogil:
             for t in range(alive.n):
@@ -308,10 +324,11 @@ cdef class CodeSource(Source):
                     size_of_code = error * error * width + max(
                         codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
                     )
-                # The unit comes last: squares of it might be too large or too small.
+                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
+                # At delta = 0 the quantile is infinite; what does not deviate is known all the same. The unit comes last:
+                # squares of it might be too large or too small.
                 alive.radius[t] = unit * (
-                    quantile * sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
-                    + slack * sqrt(size_of_code)
+                    (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
                 )
             self.scores.widen(alive)
 

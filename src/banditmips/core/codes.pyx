@@ -26,6 +26,8 @@ _GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
 cdef double[5] GRID_STEPS = _GRID_STEPS
 """The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
 cdef int MAX_RUNGS = 40
+cdef double LEAST_LENGTH = 1e-32, MOST_LENGTH = 1e32
+"""Between these, scales and errors are within single precision."""
 
 
 def prefix_ends(int64_t n_cells):
@@ -183,6 +185,7 @@ cdef class Codes:
                 largest = max(largest, abs(<double> v[j] - self.centre_at(j)))
             if isfinite(largest) and largest > 0.0:
                 frexp(largest, &exponent)
+                exponent -= 1  # so that the unit itself is a finite number
             unit = ldexp(1.0, exponent)
             for j in range(d):
                 difference = <double> v[j] - self.centre_at(j)
@@ -194,6 +197,9 @@ cdef class Codes:
             self._unknown(row)
             return
         cdef double square = bm_kernels().dot_f32(x, x, d)
+        if square > 0.0 and not LEAST_LENGTH < unit * sqrt(square) < MOST_LENGTH:
+            self._unknown(row)
+            return
         self.rotation.apply(x)
         if self.n_bits > 1:
             bm_kernels().pack_grid(
@@ -206,7 +212,7 @@ cdef class Codes:
         self._store(row, unit, square, planes, sums)
 
     cdef void _unknown(self, int64_t row) noexcept nogil:
-        """Say of an atom whose numbers are too large for squares that nothing is known."""
+        """Say of an atom whose numbers are too large or too small that nothing is known."""
         cdef int64_t t
         for t in range(self._scales.shape[0]):
             self._put(t, row, 0.0, INFINITY)

@@ -44,6 +44,9 @@ cdef class Rows:
 
     def __init__(self, arrays):
         self.arrays = tuple(arrays)
+        for array in self.arrays:
+            if array.ndim != 2:
+                raise ValueError(f"atoms must be 2-d, got {array.ndim} dimensions")
         self.n, self.d = 0, arrays[0].shape[1]
         cdef int s
         for s, array in enumerate(self.arrays):

@@ -22,7 +22,7 @@ from banditmips.experiments.runner import Failure
 
 __all__ = ["RunRecord"]
 
-_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "faiss-cpu")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu")
 
 
 class RunRecord:

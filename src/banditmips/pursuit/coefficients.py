@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from banditmips.core.rule import share_of_round
 from banditmips.pursuit.dictionary import Dictionary
 from banditmips.pursuit.race import MAX_BUFFER
-from banditmips.race.bounds import round_share
 from banditmips.race.sampling import SamplePrefix, Sampler
 
 __all__ = ["ExactSystem", "Fit", "fit_sample", "is_dependent"]
@@ -120,12 +120,12 @@ def fit_sample(
     fit: Fit | None = None
     while size < _FINISH_FRACTION * sampler.population and size * rows.size <= MAX_BUFFER:
         look += 1
-        spent += delta * round_share(look)
+        spent += delta * share_of_round(look)
         prefix = sampler.prefix(size)
         new = prefix.coordinates[observed.size :]
         values = np.concatenate([values, dictionary.entries(rows, new)], axis=1)
         observed = np.append(observed, target(new))
-        fit = _look(values, observed, prefix, delta * round_share(look), spent)
+        fit = _look(values, observed, prefix, delta * share_of_round(look), spent)
         next_size = 4 * size
         if fit is not None:
             goal = np.maximum(rtol * _group_sizes(fit.coefficients, dictionary.group_size), np.finfo(np.float64).tiny)
@@ -146,7 +146,7 @@ def fit_sample(
 
 def _size_needed(shortfall: NDArray[np.float64], size: int, look: int, tail: float, population: int) -> int:
     """Predict on how large a sample the next look finds all radii small enough: `shortfall` times smaller than now."""
-    quantiles = [float(stdtrit(size, tail * round_share(number))) for number in (look, look + 1)]
+    quantiles = [float(stdtrit(size, tail * share_of_round(number))) for number in (look, look + 1)]
     factor = float(np.max(shortfall) * quantiles[1] / quantiles[0]) ** 2
     # The variance goes with 1/N - 1/population. A little more than it asks for, as a look that just misses is wasted.
     needed = 1.05 / ((1.0 / size - 1.0 / population) / factor + 1.0 / population)

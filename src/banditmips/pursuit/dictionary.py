@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import AtomStore, FunctionStore
 from banditmips.atoms.facts import collect_facts
-from banditmips.race import kernels
+from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.statistics import PRODUCT
 
 if TYPE_CHECKING:
     from banditmips.pursuit.residual import Residual
@@ -99,7 +100,7 @@ class Dictionary:
             return
         self.squared_norms = collect_facts(self.store).squared_norms
         self._checked = True
-        coordinates = kernels.permuted_coordinates(seed, self.d, 0, min(_FITTED_SAMPLE, self.d))
+        coordinates = permuted_coordinates(seed, self.d, 0, min(_FITTED_SAMPLE, self.d))
         self.sample = self.entries(np.arange(self.store.shape[0]), coordinates)
         self.sample_seed = seed
 
@@ -140,7 +141,7 @@ class Dictionary:
         """Return the products of each vector with each of the rows, over some coordinates: shape (vectors, rows)."""
         columns = None if coordinates.size == self.d else coordinates
         self.n_multiplies += rows.size * coordinates.size
-        return np.stack([self.store.scores(rows, columns, vector, kernels.PRODUCT) for vector in vectors])
+        return np.stack([self.store.scores(rows, columns, vector, PRODUCT) for vector in vectors])
 
     def exact_costs(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """Multiplies that the exact products of each group take."""
@@ -154,7 +155,7 @@ class Dictionary:
             return self._local.exact(groups, lambda some, start, stop: self._sum(some, residual, start, stop))
         rows = self.rows(groups)
         if self.group_size == 1 and residual.is_array and not np.isnan(self.squared_norms[rows]).any():
-            products = self.store.scores(rows, None, residual.dense(), kernels.PRODUCT)
+            products = self.store.scores(rows, None, residual.dense(), PRODUCT)
             self.n_multiplies += rows.size * self.d
             return Exact(products[:, np.newaxis], self.squared_norms[rows][:, np.newaxis, np.newaxis])
         return self._sum(groups, residual, 0, self.d)

@@ -5,8 +5,8 @@ A group (an atom, or a pair that is ranked together) explains as much as the nor
 that cannot be the best, and samples on.
 
 How sure it is rests on first-order expansions: the error of a projection is a sum over the sampled coordinates
-(`kernels.covariances`), the norms' own errors included where they are estimated from the same sample. Like the bound
-``paired`` of a search this is asymptotic. Groups are compared on the same coordinates:
+(`banditmips.core.projections`), the norms' own errors included where they are estimated from the same sample. Like the
+bound ``paired`` of a search this is asymptotic. Groups are compared on the same coordinates:
 
 - Single atoms: Student's t on the differences, once for each sign of the two products.
 - Pairs: their projections are vectors in a plane, whose direction is not known either. Simultaneous (Scheffe) bounds
@@ -14,7 +14,7 @@ How sure it is rests on first-order expansions: the error of a projection is a s
   is three dimensions, so the quantile is Hotelling's with three. A group is dropped if it loses in every direction of
   its own; as the bound is convex in that direction, the corners of a polygon around the unit circle decide.
 
-delta is split over the groups, and over the rounds as in `banditmips.race.bounds`.
+delta is split over the groups, and over the rounds as in `banditmips.core.rule`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy.special import fdtri, stdtrit
 
 from banditmips._result import StopReason
-from banditmips.pursuit import kernels
+from banditmips.core.projections import Projections
+from banditmips.core.rule import share_of_round
 from banditmips.pursuit.dictionary import Dictionary, Exact
 from banditmips.pursuit.residual import Residual
-from banditmips.race.bounds import round_share
 from banditmips.race.sampling import SamplePrefix, Sampler
 
 __all__ = ["Race", "SampledAtoms", "Winner"]
@@ -137,7 +137,7 @@ class Race:
             if reason is not None:
                 break
             number += 1
-            spent += self._delta * round_share(number)
+            spent += self._delta * share_of_round(number)
             prefix = self._sampler.prefix(size)
             self._read(prefix)
             leader, reason = self._play(prefix, number)
@@ -180,33 +180,22 @@ class Race:
 
     def _play(self, prefix: SamplePrefix, number: int) -> tuple[int, StopReason | None]:
         """Drop the groups that cannot win; return the leader's place among the others, and why to stop if one may."""
-        mixing, beta, energies, effective = kernels.project(self._values, self._residual_values, prefix.scale)
+        found = Projections(self._values, self._residual_values, prefix)
+        energies = found.energies
         known = self._dictionary.squared_norms[self._dictionary.rows(self._groups)].reshape(energies.shape)
-        fair = (effective >= MIN_EFFECTIVE) & ~(energies < MIN_ENERGY_SEEN * known).any(axis=1)
+        fair = (found.effective >= MIN_EFFECTIVE) & ~(energies < MIN_ENERGY_SEEN * known).any(axis=1)
         stretch, norm_noise = np.ones(self._groups.size), np.full(self._groups.size, 0.5)
         if self._dictionary.group_size == 1:
             is_known = (known[:, 0] > 0.0) & (energies[:, 0] > 0.0)
             stretch[is_known] = np.sqrt(known[is_known, 0] / energies[is_known, 0])
             norm_noise[is_known] = 0.0
-        scaled = stretch[:, np.newaxis] * beta
+        scaled = stretch[:, np.newaxis] * found.beta
         scores = np.linalg.norm(scaled, axis=1)
         if not fair.any():
             return int(np.argmax(scores)), None
         leader = int(np.argmax(np.where(fair, scores, -1.0)))
-        own, shared = kernels.covariances(
-            self._values,
-            self._residual_values,
-            mixing,
-            beta,
-            stretch,
-            norm_noise,
-            prefix.scale,
-            prefix.unit,
-            prefix.spread,
-            prefix.total_unit,
-            leader,
-        )
-        twins = self._twins(mixing, scores, leader, prefix.scale)
+        own, shared = found.covariances(stretch, norm_noise, leader)
+        twins = self._twins(found.mixing, scores, leader, prefix.scale)
         radius = self._quantile(prefix.coordinates.size, number)
         comparison = _Comparison(scaled, own, shared, leader, 1.0)
         kept = ~fair | (comparison.margins(radius) <= 0.0) | twins
@@ -259,7 +248,7 @@ class Race:
 
     def _quantile(self, size: int, number: int) -> float:
         """How many standard deviations a difference must have, for this round's share of delta."""
-        tail = self._delta_group * round_share(number)
+        tail = self._delta_group * share_of_round(number)
         if self._dictionary.group_size == 1:
             return -float(stdtrit(size - 1, tail / 2.0)) if size > 1 else np.inf
         if size <= 3:

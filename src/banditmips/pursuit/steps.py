@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import StopReason
+from banditmips.core.rule import share_of_round
 from banditmips.pursuit._options import PursuitOptions
 from banditmips.pursuit._result import PursuitResult, PursuitStop
 from banditmips.pursuit.coefficients import ExactSystem, Fit, fit_sample
 from banditmips.pursuit.dictionary import Dictionary
 from banditmips.pursuit.race import Race, SampledAtoms, Winner
 from banditmips.pursuit.residual import Residual, Signal
-from banditmips.race.bounds import round_share
 from banditmips.race.sampling import BottomKSampler, Sampler, UniformSampler, unevenness
 
 __all__ = ["Pursuit"]
@@ -128,7 +128,7 @@ class Pursuit:
     def _take_step(self) -> PursuitStop | None:
         """Choose one group more, or say why there is none."""
         number, before = len(self._steps) + 1, self._dictionary.n_multiplies
-        share = 1.0 / self._n_steps if self._split_evenly else round_share(number)
+        share = 1.0 / self._n_steps if self._split_evenly else share_of_round(number)
         # Where coefficients are estimated as well, the search and the fit get half of the step's share each.
         delta = self._options.delta * share / (1.0 if self._options.rescore else 2.0)
         if self._options.rescore and self._dictionary.is_small and self._options.budget is None:

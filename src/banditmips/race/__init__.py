@@ -27,26 +27,27 @@ A query flows one way, from top to bottom; nothing flows back::
             v
       _result.py     SearchResult
 
-Modules, each with those of this package that it imports; nothing imports upwards. A test compares this list with the
-sources::
+Each line names a module and what it takes from the modules above it; nobody takes anything from below. From outside
+come `banditmips.core`, `banditmips.atoms`, threads and the version, never the public functions. The tests compare these
+lines with the files::
 
-    costs          ->
-    full           ->
-    sampling       ->
-    schedule       ->
-    plan           -> costs, schedule
-    readers        -> sampling
-    rules          -> sampling
-    sampled        -> sampling, schedule
-    buckets        -> sampled
-    lines          -> sampled
-    parts          -> sampling, schedule, sampled
-    atom_set       -> buckets
-    line_reader    -> sampling, readers, lines
-    preparing      -> buckets, atom_set
-    ways           -> sampling, schedule, readers, rules, sampled, lines, atom_set, line_reader
-    query          -> costs, full, schedule, plan, rules, sampled, buckets, atom_set, ways
-    direct         -> costs, full, plan, rules, atom_set, query
+    costs
+    schedule
+    plan         <- costs, schedule
+    sampling
+    readers      <- sampling
+    sampled      <- sampling
+    lines        <- sampled
+    line_reader  <- lines, readers, sampling
+    rules        <- sampling
+    ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
+    buckets      <- sampled
+    atom_set
+    preparing    <- atom_set, buckets
+    parts        <- sampled, sampling, schedule
+    full
+    query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
+    direct       <- costs, full, plan, query, rules
 
 costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.

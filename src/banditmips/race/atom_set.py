@@ -101,9 +101,11 @@ def describe(atoms: AtomSet) -> str:
     n, d = atoms.store.shape
     parts = [f"atoms: {n:,} x {d:,}, {atoms.store.dtype}"]
     if atoms.codes is not None:
-        parts.append(f"codes of {atoms.codes.n_bits} bits")
+        parts.append(f"codes of {atoms.codes.n_bits} bit{'s' if atoms.codes.n_bits > 1 else ''}")
     if atoms.cache is not None:
         parts.append(f"{atoms.cache.n_coordinates} coordinates of each atom are kept")
+    if atoms.buckets is not None:
+        parts.append(f"{atoms.buckets.n_bins:,} bins of {atoms.buckets.size:,} atoms by norm")
     if atoms.by_column is not None:
         parts.append("a copy by coordinate")
     if atoms.facts is None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from banditmips.atoms.facts import length_of, longest
 from banditmips.core.loop import Outcome
 from banditmips.core.records import StopReason
 from banditmips.race.sampled import Contest
@@ -58,10 +59,14 @@ class Buckets:
     def from_sample(cls, values: NDArray[np.float64], d: int, size: int) -> Buckets:
         """Make bins from values at uniformly sampled coordinates, as the paper does."""
         n_sampled = values.shape[1]
-        squares = values**2
-        means = squares.mean(axis=1)
-        spread = squares.std(axis=1, ddof=1) if n_sampled > 1 else np.full(means.size, np.inf)
-        errors = spread * np.sqrt((1.0 - n_sampled / d) / n_sampled) if n_sampled < d else np.zeros(means.size)
+        # Nobody has looked at these values: where they, or their squares, are not finite, the norm may be anything.
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = values**2
+            means = squares.mean(axis=1)
+            spread = squares.std(axis=1, ddof=1) if n_sampled > 1 else np.full(means.size, np.inf)
+            errors = spread * np.sqrt((1.0 - n_sampled / d) / n_sampled) if n_sampled < d else np.zeros(means.size)
+        unknown = ~np.isfinite(means)
+        means[unknown], errors[unknown] = np.inf, 0.0
         return cls(np.argsort(-means, kind="stable"), means, errors, n_sampled, d, size)
 
     @property
@@ -83,7 +88,7 @@ class Buckets:
         if self.standard_errors.any():
             z = -float(stdtrit(max(self.n_sampled - 1, 1), delta / means.size)) if delta > 0.0 else np.inf
             means = means + z * self.standard_errors
-        return np.sqrt(self.d * means)
+        return longest(self.d * means, self.d)
 
 
 def race_buckets(
@@ -103,7 +108,7 @@ def race_buckets(
     measure
         Samples a given number of coordinates of a contest's candidates, without dropping any.
     """
-    query_norm = float(np.linalg.norm(contest.problem.query))
+    query_norm = length_of(contest.problem.query)
     limits = contest.limits
     # A third of delta each for the norms, the races and the champions' intervals.
     norm_bounds = buckets.norm_bounds(limits.delta / 3.0)
@@ -120,7 +125,7 @@ def race_buckets(
             break
         rows = rest[: buckets.size]
         rows = rows[norm_bounds[rows] * query_norm >= bar]
-        entrants = np.concatenate([champions, rows])
+        entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
         part = contest.part(position[entrants], share, left)
         if left is not None:
@@ -129,7 +134,7 @@ def race_buckets(
                 break
         outcome = run(part)
         best = _best(outcome, contest)
-        champions = outcome.survivors[best]
+        champions = np.sort(outcome.survivors[best])
         total = _add(total, outcome)
         if champions.size < contest.k:
             continue

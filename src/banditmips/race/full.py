@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from banditmips._threads import in_pieces
 from banditmips.core.certain import ScoreMap
 
-__all__ = ["best_of_products", "can_use_blas", "products_with_all"]
+__all__ = ["best_of_products", "can_use_blas", "products_with_all", "rounding_of_products"]
 
 _ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of any length
@@ -38,9 +38,17 @@ def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any
     return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)
 
 
+def rounding_of_products(dtype: np.dtype[Any], d: int, query_norm: float, atom_norm: float) -> float:
+    """By how much products by BLAS of a query with atoms of at most this norm may be wrong."""
+    limits = np.finfo(dtype)
+    # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
+    lost = float(limits.tiny) * np.sqrt(d) * (np.sqrt(d) + atom_norm)
+    return float(_ROUNDING * float(limits.eps) * query_norm * atom_norm + lost)
+
+
 def best_of_products(
     products: NDArray[Any],
-    norms: tuple[float, float],
+    rounding: float,
     scores: ScoreMap,
     exact: Callable[[NDArray[np.int64]], NDArray[np.float64]],
     k: int,
@@ -52,29 +60,27 @@ def best_of_products(
     ----------
     products
         Inner products of all atoms with one query, as BLAS gives them.
-    norms
-        Norm of the query, and the largest norm of an atom (NaN if nobody knows it: then the best row's norm serves).
+    rounding
+        By how much they may be wrong (`rounding_of_products`).
     scores
         How scores follow from them.
     exact
         Gives the exact scores of rows.
     """
     rough = products.astype(np.float64)
-    slack = _ROUNDING * float(np.finfo(products.dtype).eps) * norms[0] * norms[1]
-    width = np.full(1, slack)
-    # What is not finite is looked at too: an exact score says what is wrong with it.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if scores.factors is not None:
-            rough *= scores.factors
-            width = slack * np.abs(scores.factors)
-        if scores.offsets is not None:
-            rough += scores.offsets
-        ranked = np.abs(rough) if absolute else rough
-        if k >= ranked.size:
-            close = np.arange(ranked.size)
-        else:
-            bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
-            close = np.flatnonzero(~(ranked + width < bar))
+    width = np.full(1, rounding)
+    if scores.factors is not None:
+        rough *= scores.factors
+        width = rounding * np.abs(scores.factors)
+    if scores.offsets is not None:
+        rough += scores.offsets
+    ranked = np.abs(rough) if absolute else rough
+    # Among products that overflowed on the way, none says which is best; and an exact score says what is wrong with it.
+    if k >= ranked.size or not np.isfinite(ranked + width).all():
+        close = np.arange(ranked.size)
+    else:
+        bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
+        close = np.flatnonzero(ranked + width >= bar)
     values = exact(close)
     order = np.lexsort((close, -(np.abs(values) if absolute else values)))[:k]
     return close[order], values[order]

@@ -20,6 +20,7 @@ from banditmips.race.sampled import Problem
 
 __all__ = ["QueryLines"]
 
+
 class QueryLines:
     """One query, line by line.
 

@@ -12,6 +12,7 @@ from banditmips.atoms import DenseStore, JoinedStore, SparseStore
 from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
 from banditmips.atoms.coding import CodesKeeper, CodesSize, choose_codes, codes_size
 from banditmips.atoms.facts import AtomFacts, Keeper, collect_facts, facts_bytes
+from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.codes import Codes
 from banditmips.core.numbers import permuted_coordinates
@@ -81,8 +82,10 @@ class Preparation:
             return "codes"
         if self.layout != "auto":
             return self.layout
-        # Codes need the whole of every atom; bins by norm are raced on coordinates.
-        return "codes" if self.validate and self.bucket_size is None else "coordinates"
+        # Codes need the whole of every atom, and atoms are packed so that nobody has to read that; bins by norm are raced on
+        # coordinates.
+        whole = self.validate and not isinstance(store, PackedStore)
+        return "codes" if whole and self.bucket_size is None else "coordinates"
 
     def _read(self, store: AtomStore, codes: Codes | None, n_cached: int) -> AtomSet:
         facts, cache = self._pass(store, codes, n_cached)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, JoinedStore
+from banditmips.atoms.facts import length_of, lengths, longest
 from banditmips.core.answer import Known, Times, answer
 from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
 from banditmips.core.code_source import make_dither
@@ -22,7 +23,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
-from banditmips.race.full import best_of_products, can_use_blas
+from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule
 from banditmips.race.sampled import Contest, Problem, measure, race_on
@@ -36,6 +37,12 @@ __all__ = ["Query", "index_rows", "known_of"]
 
 _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
+
+_WITHOUT_LENGTHS = ("cosine", "correlation")
+"""Objectives that do not depend on the lengths of vectors."""
+_QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
+"""Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
+atoms do not exceed: the smallest atoms' inverse norms do not overflow then, nor do the sums of the largest."""
 
 
 def index_rows(atoms: AtomSet) -> Rows | None:
@@ -58,7 +65,8 @@ def known_of(atoms: AtomSet) -> Known:
         facts, codes = atoms.facts, atoms.codes
         bounds = None
         if facts is not None:
-            bounds = CertainBounds(facts.means, np.sqrt(facts.scatter), atoms.store.shape[1], _CERTAIN_ROUNDING)
+            d = atoms.store.shape[1]
+            bounds = CertainBounds(facts.means, longest(facts.scatter, d), d, _CERTAIN_ROUNDING)
         atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
     known: Known = atoms.prepared["known"]
     return known
@@ -84,6 +92,9 @@ class Query:
         self._options = options
         self._k = k
         n, d = atoms.store.shape
+        if options.objective in _WITHOUT_LENGTHS:
+            assert atoms.facts is not None
+            query = _of_good_length(query, atoms.facts.scale)
         self._query = query
         candidates = candidates_of(n, excluded, atoms.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
@@ -95,19 +106,30 @@ class Query:
         self._exact = self._make_exact()
         self._schedule: TimedSchedule | None = None
 
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+        return self._query
+
     def _score_map(self) -> ScoreMap:
         """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
         objective, facts, query = self._options.objective, self._atoms.facts, self._query
-        if objective not in ("cosine", "correlation"):
+        if objective not in _WITHOUT_LENGTHS:
             return ScoreMap()
         assert facts is not None
         if objective == "cosine":
-            norms = np.sqrt(facts.squared_norms) * np.linalg.norm(query)
-            return ScoreMap(_inverse(norms))
+            return ScoreMap(_inverse(self._lengths("squared_norms", None) * length_of(query)))
         mean = float(query.mean())
-        norms = np.sqrt(facts.scatter) * np.linalg.norm(query - mean)
-        factors = _inverse(norms)
+        factors = _inverse(self._lengths("scatter", facts.means) * length_of(query - mean))
         return ScoreMap(factors, -query.size * mean * facts.means * factors)
+
+    def _lengths(self, squares: str, centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Roots of what is known of the atoms' squares."""
+        if squares not in self._atoms.prepared:
+            known = getattr(self._atoms.facts, squares)
+            self._atoms.prepared[squares] = lengths(self._atoms.store, known, centres)
+        roots: NDArray[np.float64] = self._atoms.prepared[squares]
+        return roots
 
     def _product_map(self) -> ScoreMap | None:
         """How scores follow from inner products, if they do."""
@@ -127,7 +149,10 @@ class Query:
             return ReaderExact(self._situation.reader())
         few = self._objective == PRODUCT and self._support.size <= self._query.size // 2
         reader = self._situation.reader()
-        return RowsExact(rows, self._query, self._objective, self._map, self._support if few else None, reader.complain)
+        columns = self._support if few else None
+        exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
+        exact.row_cost = self._support.size  # a product with 0 is none, whether or not the entry is read
+        return exact
 
     def outcome(self) -> Outcome:
         """Find the best k, or say that the full product is the better way (``handed_over``)."""
@@ -235,7 +260,7 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time":
+        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
             return why
         return self._why_not_sampled()
 
@@ -251,7 +276,7 @@ class Query:
             return "all products take less time than the least that sampling would"
         expected = 0.0
         if compares_pairs(options) and options.objective == "inner_product":
-            quantile = float(np.sqrt(2.0 * np.log(2.0 * n / options.delta)))
+            quantile = float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(options.delta))))
             needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute)
             if not plan.pays(max(needed, first)):
                 return f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
@@ -316,22 +341,17 @@ class Query:
 
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
         """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""
-        rows, facts, store = self._candidates, self._atoms.facts, self._atoms.store
+        rows, store = self._candidates, self._atoms.store
         cost = self._exact.cost(rows)
         if products is None or rows.size < store.shape[0] or self._product_map() is None:
             indices, scores = rows, self._exact.scores(rows)
         else:
-            largest = float("nan") if facts is None else float(np.sqrt(facts.squared_norms.max()))
-            with np.errstate(over="ignore"):  # with a norm that overflows, all are too close to tell
-                if not np.isfinite(largest):
-                    best = int(np.argmax(np.abs(products)))
-                    largest = 4.0 * float(np.linalg.norm(np.asarray(store.array[best], dtype=np.float64)))  # type: ignore[attr-defined]
-                norms = (float(np.linalg.norm(self._query)), largest)
             product_map = self._product_map()
             assert product_map is not None
-            indices, scores = best_of_products(
-                products, norms, product_map, self._exact.scores, self._k, self._options.absolute
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                indices, scores = best_of_products(
+                    products, self._rounding(products), product_map, self._exact.scores, self._k, self._options.absolute
+                )
         alive = Survivors(indices, indices.size, self._k, self._options.absolute)
         alive.estimate_array[:] = scores
         alive.radius_array[:] = 0.0
@@ -339,9 +359,21 @@ class Query:
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
         return outcome
 
+    def _rounding(self, products: NDArray[Any]) -> float:
+        """By how much these products by BLAS may be wrong."""
+        facts, store = self._atoms.facts, self._atoms.store
+        d = store.shape[1]
+        if facts is not None:
+            largest = float(longest(facts.squared_norms.max(), d))
+        else:
+            # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
+            best = int(np.argmax(np.abs(products)))
+            largest = 4.0 * length_of(store.array[best])  # type: ignore[attr-defined]
+        return rounding_of_products(products.dtype, d, length_of(self._query), largest)
+
     def trace(self, outcome: Outcome) -> Trace:
         """What happened, round by round, and why it was done so."""
-        return Trace(tuple(outcome.rounds), self.explain(), self._candidates.size)
+        return Trace(tuple(outcome.rounds), self.explain(), outcome.n_raced)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
@@ -390,6 +422,13 @@ class Query:
             outcome.n_multiplies += cost
 
 
+def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
+    wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
+    return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
+
+
 def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 over norms; the cosine with a zero vector is taken as 0."""
-    return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))

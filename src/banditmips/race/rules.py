@@ -44,7 +44,7 @@ def least_sample(options: Options, k: int, n_candidates: int) -> int:
     if not compares_pairs(options) or options.delta == 0.0:
         return 16
     pairs = max(k * (n_candidates - k), 1) * (2 if options.absolute else 1)
-    return max(16, int(np.ceil(2.0 * np.log(pairs / (options.delta * share_of_round(1))))))
+    return max(16, int(np.ceil(2.0 * (np.log(pairs / share_of_round(1)) - np.log(options.delta)))))
 
 
 def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-__all__ = ["FIRST_LINES", "MOST_LINES", "LimitedSchedule", "LineSchedule", "PackedSchedule", "Schedule", "TimedSchedule"]
+__all__ = [
+    "FIRST_LINES",
+    "MOST_LINES",
+    "LimitedSchedule",
+    "LineSchedule",
+    "PackedSchedule",
+    "Schedule",
+    "TimedSchedule",
+]
 
 FIRST_LINES, _GROWTH = 32, 1.5
 """Lines in the first round: their terms are few, and sums of many alike coordinates may have heavy tails. Rounds grow

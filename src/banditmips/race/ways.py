@@ -296,9 +296,7 @@ def way_to_measure(situation: Situation, n_candidates: int, size: int) -> tuple[
     return (way, n_lines) if n_lines > 1 else (coordinate_way(situation), size)
 
 
-def _line_way(
-    situation: Situation, store: PartStore, n_candidates: int, seen: NDArray[np.int64] | None
-) -> Way | None:
+def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: NDArray[np.int64] | None) -> Way | None:
     """Sample lines; None if there are too few."""
     options, facts = situation.options, situation.atoms.facts
     squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
