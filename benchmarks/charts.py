@@ -39,7 +39,7 @@ def draw_real(rows: Sequence[Row], folder: Path) -> list[Path]:
     axes.set_xlabel(
         "times as fast as the full product (median; the better of NumPy BLAS and FAISS flat, or scipy.sparse)"
     )
-    axes.set_title("Real data, after fit, one query at a time, one thread", fontsize=10)
+    axes.set_title("Real data, after fit, one query at a time", fontsize=10)
     axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.12, y=0.01)

@@ -128,7 +128,15 @@ def _build_hnswlib(atoms: NDArray[Any], threads: int, problem: Problem) -> Searc
     index.init_index(len(atoms), M=_LINKS, ef_construction=_BUILD_EFFORT, random_seed=0)
     index.set_num_threads(threads)
     index.add_items(atoms, num_threads=threads)
-    return Searcher(lambda request, k: index.knn_query(request, k)[0], index.set_ef)
+
+    def search(request: NDArray[Any], k: int) -> NDArray[Any]:
+        try:
+            found: NDArray[Any] = index.knn_query(request, min(k, len(atoms)))[0]
+        except RuntimeError:  # its walk ended before it had found k atoms
+            return np.full((len(np.atleast_2d(request)), k), -1)
+        return found
+
+    return Searcher(search, index.set_ef)
 
 
 def _build_usearch(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:

@@ -17,11 +17,10 @@ from benchmarks.workloads import Asked, Instance, Make, Scale, Workload
 __all__ = ["NAME", "graph_workloads", "real_workloads", "with_budget"]
 
 NAME = "real"
-_BATCH = 50
+_BATCH, _TINY_BATCH = 50, 5
 _BUDGET = 0.4
 """Seconds for one way of answering one kind of request: there are three hundred of them."""
-_ROWS = tuple(Asked(k, batch) for batch in (None, _BATCH) for k in (1, 10, 100))
-_COLUMNS = (Asked(1), Asked(10), Asked(100), Asked(10, _BATCH))
+_SINGLE = (Asked(1), Asked(10), Asked(100))
 _GRAPHS = ("hnswlib", "usearch")
 _GOALS = {
     "genotypes": (60.0, 20.0),
@@ -63,6 +62,7 @@ def with_budget(scale: Scale) -> Scale:
 
 
 def _by_rows(name: str, tiny: bool) -> Workload:
+    batch = _TINY_BATCH if tiny else _BATCH
     goals = {}
     if name in _GOALS:
         first, tenth = _GOALS[name]
@@ -75,8 +75,8 @@ def _by_rows(name: str, tiny: bool) -> Workload:
         (Ours("fitted", True, goals), Ours("no fit", False)),
         peers=("scipy",) if sparse else FLAT,
         slow_peers=_APPROXIMATE.get(name, ()),
-        every=_ROWS,
-        quick=(Asked(1), Asked(10)) if name in _LARGE else (Asked(1), Asked(10), Asked(10, _BATCH)),
+        every=(*_SINGLE, *(Asked(k, batch) for k in (1, 10, 100))),
+        quick=(Asked(1), Asked(10)) if name in _LARGE else (Asked(1), Asked(10), Asked(10, batch)),
     )
 
 
@@ -92,7 +92,7 @@ def _by_columns(name: str, tiny: bool) -> Workload:
         _loaded(name, tiny, scipy.sparse.csc_array if sparse else np.asfortranarray),
         (Ours("fitted", True), Ours("no fit", False)),
         peers=("scipy",) if sparse else FLAT,
-        every=_COLUMNS,
+        every=(*_SINGLE, Asked(10, _TINY_BATCH if tiny else _BATCH)),
         quick=() if name in _LARGE else (Asked(1),),
     )
 
