@@ -94,7 +94,7 @@ def test_what_a_search_does_not_read_it_does_not_judge():
     atoms = changed(np.tile(np.arange(N, dtype=float)[:, np.newaxis], 4000), 2, 77, np.nan)
     query = np.ones(4000)
     query[77] = 0.0
-    result = bm.search(atoms, query, rescore=False)
+    result = bm.search(atoms, query, minimise="multiplies", rescore=False)
     assert result.indices[0] == N - 1
     assert result.checked is False
     with pytest.raises(ValueError, match="row 2, column 77"):

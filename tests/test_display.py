@@ -87,7 +87,8 @@ def test_what_a_user_calls_atoms_is_text_in_a_table():
 
 
 def test_traces_and_rounds(index):
-    trace = index.search(QUERIES[0], rescore=False).trace
+    trace = index.search(QUERIES[0], minimise="multiplies", rescore=False).trace
+    assert len(trace.rounds) > 0
     assert re.match(rf"<Trace: {len(trace.rounds)} rounds? to [\d,]+ coordinates; [\d,]+ atoms to \d+; ", repr(trace))
     assert "\n" not in repr(trace)
     assert Cells(trace._repr_html_()).rows >= 1 + min(10, len(trace.rounds))

@@ -52,8 +52,8 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default, is asymptotic; the others rest on a theorem whenever what you
-    told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem whenever
+    what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
     different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
     delta by m.
 
@@ -98,9 +98,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). The search then takes the way that is
-        fastest on this machine, which may be the full product. If False, it takes the way with the fewest multiplies,
-        and no atom costs d unless sampling comes to that.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did not
+        have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -112,8 +111,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries, and a line if kernels are compiled first, which happens once for each kind
-        of atoms and machine. (The logger ``banditmips`` says so too, at level INFO, whether asked for progress or not.)
+        Show a progress bar over the queries.
 
     Returns
     -------
@@ -127,7 +125,7 @@ def search(
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
     >>> query = 1 + rng.normal(size=20_000)
-    >>> result = bm.search(atoms, query, k=2, rescore=False)
+    >>> result = bm.search(atoms, query, k=2, minimise="multiplies")
     >>> indices, scores = result
     >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
     True

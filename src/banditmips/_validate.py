@@ -40,6 +40,7 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 BOUNDS: tuple[BoundName, ...] = get_args(BoundName)
+_MOST_ATOMS = (1 << 31) - 1
 MINIMISE: tuple[Minimise, ...] = get_args(Minimise)
 
 _OTHER_WORDS = {
@@ -182,9 +183,12 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_k(k: object) -> int:
     """Check the number of atoms asked for."""
-    if type(k) is int and k > 0:
+    if type(k) is int and 0 < k <= _MOST_ATOMS:
         return k
-    return _check_integer("k", k, minimum=1)
+    k = _check_integer("k", k, minimum=1)
+    if k > _MOST_ATOMS:
+        raise ValueError(f"k must be at most {_MOST_ATOMS}, got {k}")
+    return k
 
 
 def check_bucket_size(bucket_size: object, objective: str) -> int | None:
@@ -242,8 +246,11 @@ def as_store(atoms: Any) -> AtomStore:
 def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     """Return the queries as an (m, d) array of their own dtype, and whether there was a single 1-d one."""
     if _is_sparse(queries):
+        from banditmips.atoms.sparse import check_sparse
+
         _check_dtype("queries", queries.dtype)
-        array = queries.toarray()
+        # Twice: what other formats hold (lists, dictionaries) shows when it has become rows.
+        array = check_sparse(check_sparse(queries, "queries").tocsr(), "queries").toarray()
     else:
         array = _as_array("queries", queries)
     if array.ndim not in (1, 2):

@@ -75,10 +75,10 @@ def test_lines_after_fit(make, lined_array):
 
 
 def test_a_cache_and_then_lines(lined_array):
-    """The first course is left with most atoms still in the race; delta covers both together."""
+    """The cache is left with most atoms still in the race; delta covers both together."""
 
     def answer(atoms, query, seed):
-        index = bm.BanditMIPS(delta=0.1, seed=seed, rescore=False, max_extra_memory=40_000)
+        index = bm.BanditMIPS(delta=0.1, seed=seed, rescore=False, layout="coordinates", max_extra_memory=40_000)
         found = index.fit(lined_array(atoms, WIDTH)).search(query, trace=True)
         sizes = [entry.n_coordinates for entry in found.trace.rounds]
         assert 180 in sizes  # the end of the cache

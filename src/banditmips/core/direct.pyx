@@ -110,7 +110,10 @@ def best_of_all(array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute)
         return None
     # The norm of the best row stands for those of all that could be close to it.
     norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
-    slack = 2.0 * ROUNDING * np.finfo(array.dtype).eps * norm * sqrt(query.moments.squares)
+    limits = np.finfo(array.dtype)
+    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(query.moments.squares)
+    # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
+    slack += 2.0 * limits.tiny * sqrt(rows.d) * (sqrt(rows.d) + norm)
     best = Best(k, absolute)
     bar = kth_largest(&values[0], n, k, &heap[0]) - slack
     for t in range(n):

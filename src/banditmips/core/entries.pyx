@@ -11,6 +11,7 @@ ctypedef fused real:
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
+    SHORT = 32  # entries that are summed without a break
 cdef double FAR = 16.0
 """Squares about a pivot may be so many times those about the mean; else the pivot was too far from it."""
 
@@ -27,13 +28,19 @@ cdef struct RowState:
 
 
 cdef void _sums_about(const real* stretch, int64_t size, double pivot, double* total, double* squares) noexcept nogil:
-    cdef double x, sum_x = 0.0, sum_squares = 0.0
-    cdef int64_t j
-    for j in range(size):
-        x = stretch[j] - pivot
-        sum_x += x
-        sum_squares += x * x
-    total[0], squares[0] = sum_x, sum_squares
+    cdef double x, sum_x, sum_squares
+    cdef int64_t j, start = 0, stop
+    total[0], squares[0] = 0.0, 0.0
+    while start < size:  # short sums first: fewer roundings on the way of each number
+        stop = min(start + SHORT, size)
+        sum_x, sum_squares = 0.0, 0.0
+        for j in range(start, stop):
+            x = stretch[j] - pivot
+            sum_x += x
+            sum_squares += x * x
+        total[0] += sum_x
+        squares[0] += sum_squares
+        start = stop
 
 
 cdef void _range(const real* stretch, int64_t size, RowState* state) noexcept nogil:
@@ -58,7 +65,9 @@ cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
 cdef void _add_row(const real* row, int64_t size, double* column_squares, RowState* state) noexcept nogil:
     """Go through a row whose entries before these, if any, have been seen by nobody here."""
     cdef int64_t start = 0, count, j
-    cdef double pivot, total, squares, scatter, mean, part, difference
+    cdef double total, squares, scatter, mean, part, difference
+    # Volatile: no compiler may change the order of sums in which large numbers take each other off.
+    cdef volatile double pivot, moved
     cdef bint is_new = isnan(state.base)
     if is_new:
         state.base = row[0]
@@ -73,7 +82,8 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
             scatter = max(squares - total * (total / count), 0.0)
             if is_new and start == 0:
                 state.base = pivot
-        mean = (pivot - state.base) + total / count
+        moved = pivot - state.base
+        mean = moved + total / count
         part = <double> count / (start + count)
         difference = mean - state.mean
         if start == 0:

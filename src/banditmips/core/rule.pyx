@@ -56,11 +56,10 @@ def share_of_round(int number):
 cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
     """Mark the atoms whose upper ends are below the k-th largest lower end, or below the bar; return how many."""
     cdef Py_ssize_t t, n_beaten = 0
-    cdef double lower, bar = alive.bar
+    cdef double bar = alive.bar
     if alive.n > alive.k:
         for t in range(alive.n):
-            lower = alive.ranked(t) - alive.radius[t]
-            alive.lower[t] = lower if lower == lower else -INFINITY
+            alive.lower[t] = alive.ranked(t) - alive.radius[t]
         bar = max(bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
     for t in range(alive.n):
         # A comparison with NaN is False: what cannot be compared stays.

@@ -94,12 +94,13 @@ class DirectSearch:
             isinstance(atoms.store, DenseStore)
             and can_use_blas(atoms.store.array)
             and atoms.store.array.flags.c_contiguous
-            and k <= atoms.store.shape[0]
+            and 1 <= k <= atoms.store.shape[0]
             and atoms.removed is None
             and atoms.buckets is None
             and atoms.cache is None
             and (atoms.facts is not None or atoms.codes is None)
-            and options.bound in ("auto", "codes")
+            and (options.bound == "auto" or (options.bound == "codes" and atoms.codes is not None))
+            and options.value_range is None
             and options.budget is None
             and options.rescore
             and not options.trace
@@ -139,6 +140,7 @@ class DirectSearch:
         store = atoms.store
         assert isinstance(store, DenseStore)
         exact = RowsExact(store.rows, query.exact, 0, _AS_IT_IS, None, _give_up)
+        exact.row_cost = query.n_nonzero
         try:
             outcome = answer_survivors(
                 known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), self._times

@@ -40,9 +40,9 @@ _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 
 _WITHOUT_LENGTHS = ("cosine", "correlation")
 """Objectives that do not depend on the lengths of vectors."""
-_LARGEST_EXPONENT = 60
-"""Of the entries of queries whose length does not matter: products with the smallest numbers do not underflow, nor do inverse
-norms overflow, and atoms may still be as large as 1e280."""
+_QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
+"""Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
+atoms do not exceed: the smallest atoms' inverse norms do not overflow then, nor do the sums of the largest."""
 
 
 def index_rows(atoms: AtomSet) -> Rows | None:
@@ -92,7 +92,10 @@ class Query:
         self._options = options
         self._k = k
         n, d = atoms.store.shape
-        self._query = query = _of_fixed_length(query) if options.objective in _WITHOUT_LENGTHS else query
+        if options.objective in _WITHOUT_LENGTHS:
+            assert atoms.facts is not None
+            query = _of_good_length(query, atoms.facts.scale)
+        self._query = query
         candidates = candidates_of(n, excluded, atoms.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
         self._objective = OBJECTIVE_CODES[options.objective]
@@ -257,7 +260,7 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time":
+        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
             return why
         return self._why_not_sampled()
 
@@ -419,9 +422,10 @@ class Query:
             outcome.n_multiplies += cost
 
 
-def _of_fixed_length(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The query times a power of two, which takes nothing from its digits."""
-    return np.ldexp(query, _LARGEST_EXPONENT - int(np.frexp(np.abs(query).max())[1]))
+def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
+    wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
+    return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
 
 
 def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
