@@ -12,8 +12,20 @@ import banditmips.race
 
 ROOT = Path(banditmips.__file__).parent
 DIAGRAM_LINE = re.compile(r"^    (\w+)(?:\s+<- (.+))?$", re.MULTILINE)
-CYTHON_IMPORT = re.compile(r"^\s*(?:from\s+(banditmips[\w.]*)\s+c?import\s+(\(?[\w, ]*)|c?import\s+(banditmips[\w.]*))", re.M)
-PUBLIC = {f"_{name}" for name in ("search", "index", "result", "validate", "options", "labelled", "tables", "display")}
+CYTHON_IMPORT = re.compile(
+    r"^\s*(?:from\s+(banditmips[\w.]*)\s+c?import\s+(\(?[\w, ]*)|c?import\s+(banditmips[\w.]*))", re.M
+)
+PUBLIC = {
+    "_search",
+    "_search_options",
+    "_index",
+    "_result",
+    "_validate",
+    "_options",
+    "_labelled",
+    "_tables",
+    "_display",
+}
 LATE = {("core/records.py", "_display")}
 """Imports at the time of a call that are allowed: how a result is shown is nothing that a search needs."""
 
@@ -46,7 +58,9 @@ def cython_imports(path):
 def _named(module, names):
     """A module, or the modules that are taken from a package."""
     folder = ROOT.joinpath(*module.split(".")[1:])
-    inside = [name for name in names if folder.is_dir() and any(folder.glob(f"{name}.p*")) or (folder / name).is_dir()]
+    inside = [
+        name for name in names if (folder.is_dir() and any(folder.glob(f"{name}.p*"))) or (folder / name).is_dir()
+    ]
     return [f"{module}.{name}" for name in inside] or [module]
 
 
@@ -125,6 +139,11 @@ def later():
     (tmp_path / "a.py").write_text(given)
     found = {"race.query", "_search", "core.numbers", "core.rows", "core.loop", "_index"}
     assert imports_of(tmp_path / "a.py") == found
-    compiled = "from banditmips.core.loop cimport Source\nfrom banditmips.core import numbers\nfrom banditmips import _search\n"
-    (tmp_path / "b.pyx").write_text(compiled + "cimport banditmips.core.rule\n")
+    compiled = """
+from banditmips.core.loop cimport Source
+from banditmips.core import numbers
+from banditmips import _search
+cimport banditmips.core.rule
+"""
+    (tmp_path / "b.pyx").write_text(compiled)
     assert imports_of(tmp_path / "b.pyx") == {"core.loop", "core.numbers", "_search", "core.rule"}

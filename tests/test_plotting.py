@@ -223,7 +223,8 @@ def test_pyplot_and_displays_are_left_alone():
 import sys
 import numpy as np, banditmips as bm
 rng = np.random.default_rng(0)
-bm.search(rng.normal(size=(9, 100)), rng.normal(size=100), minimise="multiplies", trace=True).plot().savefig(sys.stdout.buffer, format="png")
+result = bm.search(rng.normal(size=(9, 100)), rng.normal(size=100), minimise="multiplies", trace=True)
+result.plot().savefig(sys.stdout.buffer, format="png")
 sys.exit("matplotlib.pyplot" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=no_display(), check=True)

@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
-from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
+from banditmips._validate import (
+    Options,
+    as_finite,
+    as_mask,
+    as_queries,
+    as_store,
+    check_k,
+    n_jobs_or_one,
+    seed_or_fresh,
+)
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
@@ -52,10 +61,10 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem whenever
-    what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
-    different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
-    delta by m.
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem
+    whenever what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half
+    of it). Failures of different queries may be correlated, because they share the seed's random numbers; for all m
+    queries at once, divide delta by m.
 
     Parameters
     ----------
@@ -98,8 +107,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did not
-        have to compute are estimates, with their intervals.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did
+        not have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -368,7 +377,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
 
 
-def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:
+def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:
     if not progress:
         yield from results
         return

@@ -2,8 +2,8 @@
 
 Corrections to the printed text are marked. ``k`` and ``epsilon`` are the paper's extensions of it.
 
-`algorithm_1` is the text of the paper. `slow_race` is the same algorithm as this package runs it, with rounds, every rule for
-who is beaten, every objective and either kind of cells, atom by atom and pair by pair.
+`algorithm_1` is the text of the paper. `slow_race` is the same algorithm as this package runs it, with rounds, every
+rule for who is beaten, every objective and either kind of cells, atom by atom and pair by pair.
 """
 
 from __future__ import annotations
@@ -125,6 +125,7 @@ def _radius(sigma: float, delta: float, n: int, d_used: int, checkpoints: Sequen
     r = list(checkpoints).index(d_used) + 1
     delta_r = delta * 6.0 / (np.pi * r) ** 2
     return float(sigma * np.sqrt(2.0 * np.log(2.0 * n / delta_r) / d_used))
+
 
 # --- the race as the package runs it: rounds, every rule, every objective --------------------------------------------
 
@@ -268,7 +269,7 @@ class CodedCells:
 
     def rotated_query(self) -> NDArray[np.float64]:
         """The rest of the query, rotated."""
-        return self.rotate(self.query - self.part * self.centre)[0].astype(np.float64)
+        return np.asarray(self.rotate(self.query - self.part * self.centre)[0], dtype=np.float64)
 
     def code(self, i: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The atom's code, 0 beyond the cells that were read, and the rotated atom that it stands for."""
@@ -295,7 +296,7 @@ class CodedCells:
         return float(x @ p * (r @ r) / (x @ r)) + self.part * along + float(self.query @ self.centre)
 
     def radius(self, i: int, size: int, quantile: float) -> float:
-        """Half the interval at so many deviations: those of the code and of rounding the query, and single precision."""
+        """Half the interval at so many deviations: of the code, of rounding the query, and of single precision."""
         x, r = self.code(i, size)
         norm, square = float(np.linalg.norm(self.rotated_query())), float(r @ r)
         size_of_code = float(x @ x) * (square / float(x @ r)) ** 2
@@ -407,9 +408,7 @@ class Rule:
         """Whether `sign` times the score of the one is below that of the other (its size, where the sign is free)."""
         turned = -1.0 if self.absolute and estimates[beater] < 0.0 else 1.0
         gap = turned * estimates[beater] - sign * estimates[place]
-        squares = (
-            turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)
-        ) ** 2
+        squares = (turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)) ** 2
         variance = squares.sum()
         share = squares.max() / variance if variance > 0.0 else 0.0
         if cells.unrelated is not None:

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips.race import ways
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.race import ways
 
 FORMS = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())

@@ -1,7 +1,7 @@
 """What the contract suites share: the ways to search, and the answers that need no cleverness.
 
-By the clock, the full product of matrices as small as these wins, and nothing of a race would be tested. So every way comes
-twice: as a user has it by default, and racing, with the full product forbidden.
+By the clock, the full product of matrices as small as these wins, and nothing of a race would be tested. So every way
+comes twice: as a user has it by default, and racing, with the full product forbidden.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WAYS = FLAT | BUCKETS | RACING_FLAT | RACING_BUCKETS
 
 
 def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every search race, but for those that have nothing to race for: delta is 0, or all candidates are returned."""
+    """Make every search race, but for those with nothing to race for: delta is 0, or all candidates are returned."""
     all_products = Query.all_products
 
     def refuse(query: Query, products: Any, begun: Any) -> Any:

@@ -508,7 +508,7 @@ def test_what_a_budget_leaves_goes_to_the_returned_atoms(find_racing_flat):
 
 @pytest.mark.parametrize("options", [{}, {"bound": "hoeffding", "sigma": 1.0}, {"bound": "bernstein"}])
 def test_a_budget_too_small_for_delta_zero(find, options):
-    """Nothing may be dropped on a sample's word; all that is left to say is what an index knows for certain, if anything."""
+    """Nothing may be dropped on a sample's word; what is left to say is what an index knows for certain, if it does."""
     atoms, query = hopeless()
     extra = {"value_range": RANGE} if options.get("bound") == "bernstein" else {}
     result = find(atoms, query, delta=0.0, budget=10 * len(atoms), **options, **extra)

@@ -151,7 +151,7 @@ def test_exact_scores_of_leaders_raise_the_bar():
 
 
 def test_leaders_whose_intervals_miss_are_not_lost():
-    """k atoms with exact scores are kept, even where their own intervals end below them."""
+    """K atoms with exact scores are kept, even where their own intervals end below them."""
     atoms, query, _ = prepared(2)
     truth = atoms @ query
     order = np.argsort(-truth)

@@ -6,6 +6,7 @@ Entries are integers, so that terms are exact; of many sizes, so that no two est
 import numpy as np
 import pytest
 
+from banditmips.atoms import DenseStore
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import Codes
@@ -21,7 +22,6 @@ from banditmips.race.readers import StoreReader
 from banditmips.race.sampled import Problem
 from banditmips.race.sampling import BottomKSampler, ReplacementSampler, UniformSampler
 from banditmips.race.schedule import Schedule
-from banditmips.atoms import DenseStore
 from banditmips.reference import CodedCells, Rule, SampledCells, slow_race, uniform_sample
 
 N, D, DELTA = 24, 400, 0.05

@@ -5,9 +5,9 @@ import pytest
 
 import banditmips as bm
 from banditmips import StopReason
-from banditmips.race.line_reader import LineReader
 from banditmips.core import statistics
 from banditmips.core.certain import ScoreMap
+from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
 from banditmips.race.sampling import BottomKSampler, UniformSampler
 from banditmips.race.schedule import LimitedSchedule, LineSchedule
@@ -199,9 +199,7 @@ def test_an_index_without_validation_reads_once_too(lined_array):
 def test_what_a_pass_over_lines_keeps_equals_what_one_over_memory_keeps(lined_array):
     atoms, _ = planted(d=20_000)
     for layout in ("coordinates", "codes"):
-        here, there = (
-            bm.BanditMIPS(seed=3, layout=layout).fit(a)._fitted for a in (atoms, lined_array(atoms, WIDTH))
-        )
+        here, there = (bm.BanditMIPS(seed=3, layout=layout).fit(a)._fitted for a in (atoms, lined_array(atoms, WIDTH)))
         if layout == "coordinates":
             np.testing.assert_array_equal(here.cache.order, there.cache.order)
             np.testing.assert_array_equal(here.cache.values, there.cache.values)

@@ -1,7 +1,7 @@
 """The compiled part of a search.
 
-Each line names a module and what it takes from the modules above it; nobody takes anything from below, and nothing comes from
-outside this package but threads (`banditmips._threads`). The tests compare these lines with the files::
+Each line names a module and what it takes from the modules above it; nobody takes anything from below, and nothing
+comes from outside this package but threads (`banditmips._threads`). The tests compare these lines with the files::
 
     kernels
     numbers

@@ -21,7 +21,7 @@ from banditmips.race.sampling import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
 
 __all__ = ["OBJECTIVE_CODES", "compares_pairs", "least_sample", "make_rule", "make_sampler", "resolve_sampling"]
 

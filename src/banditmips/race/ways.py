@@ -34,16 +34,16 @@ from banditmips.race.schedule import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
 __all__ = [
-    "Way",
     "Situation",
+    "Way",
     "coordinate_way",
+    "make_ways",
     "way_to_measure",
     "why_not_sampled",
-    "make_ways",
     "worth_going_on",
 ]
 
