@@ -379,7 +379,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
 
 
-def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:
+def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:
     if not progress:
         yield from results
         return

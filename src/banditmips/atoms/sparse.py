@@ -164,7 +164,7 @@ class SparseStore:
         else:
             chosen = self.by_row[rows][:, columns]
         out[...] = chosen.toarray()
-        return np.diff(chosen.indptr).astype(np.int64)
+        return np.asarray(np.diff(chosen.indptr), dtype=np.int64)
 
     def scores(
         self,
@@ -195,7 +195,7 @@ class SparseStore:
         counted = np.zeros(terms.size)
         counted[inside] = terms[inside]
         owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
-        return base + np.bincount(owner, weights=counted, minlength=rows.size)
+        return np.asarray(base + np.bincount(owner, weights=counted, minlength=rows.size), dtype=np.float64)
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, by row."""

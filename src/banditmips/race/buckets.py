@@ -128,10 +128,9 @@ def race_buckets(
         entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
         part = contest.part(position[entrants], share, left)
-        if left is not None:
-            if left < entrants.size and total is not None:
-                total.stop_reason = StopReason.BUDGET
-                break
+        if left is not None and left < entrants.size and total is not None:
+            total.stop_reason = StopReason.BUDGET
+            break
         outcome = run(part)
         best = _best(outcome, contest)
         champions = np.sort(outcome.survivors[best])

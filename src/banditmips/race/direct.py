@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from banditmips.core.direct import Direct, PlainQuery, best_of_all
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits
 from banditmips.core.records import StopReason
+from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
 from banditmips.race.plan import SamplingPlan, code_times
@@ -21,7 +22,7 @@ from banditmips.race.query import known_of
 from banditmips.race.rules import least_sample
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
 __all__ = ["Answer", "DirectSearch", "plain_row"]
@@ -48,7 +49,7 @@ class Answer:
         self.n_rounds, self.delta_spent = n_rounds, delta_spent
 
 
-def plain_row(queries: Any, d: int) -> bool:
+def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
     """Whether these are one row of native floats."""
     return (
         type(queries) is np.ndarray
@@ -76,6 +77,7 @@ class DirectSearch:
             return
         store, here = atoms.store, costs()
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
         n, d = store.shape
         self._direct = self._times = None
         if atoms.codes is None:
@@ -128,6 +130,7 @@ class DirectSearch:
     def _by_products(self, atoms: AtomSet, query: PlainQuery, n_before: int) -> Answer | None:
         store = atoms.store
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
         n = store.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
             best = best_of_all(store.array, store.rows, query, self._k, self.options.absolute)
@@ -136,14 +139,16 @@ class DirectSearch:
         multiplies = n_before + n * query.n_nonzero
         return Answer((best.indices, best.scores), multiplies, n, StopReason.FINISHED_EXACTLY)
 
-    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Any) -> Answer | None:
-        store = atoms.store
+    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | None:
+        store, times = atoms.store, self._times
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
+        assert times is not None
         exact = RowsExact(store.rows, query.exact, 0, _AS_IT_IS, None, _give_up)
         exact.row_cost = query.n_nonzero
         try:
             outcome = answer_survivors(
-                known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), self._times
+                known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), times
             )
             if outcome.handed_over:
                 return self._by_products(atoms, query, outcome.n_multiplies)

@@ -60,7 +60,7 @@ class Preparation:
         joined = AtomSet(
             JoinedStore([*parts, store]),
             facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
-            codes=old.codes.joined(codes) if old.codes is not None else None,
+            codes=old.codes.joined(codes) if old.codes is not None and codes is not None else None,
             cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
             removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
             unchecked=old.unchecked,

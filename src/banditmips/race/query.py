@@ -31,7 +31,7 @@ from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
 
 __all__ = ["Query", "index_rows", "known_of"]
 
@@ -159,9 +159,9 @@ class Query:
         rows = self._candidates
         if rows.size == 0:
             return Outcome(Survivors(rows, 0, self._k, False), StopReason.EXHAUSTED)
-        if self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore):
-            if self._affordable(self._exact.cost(rows), 0):
-                return self._handed_over(rows.size)
+        all_wanted = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
+        if all_wanted and self._affordable(self._exact.cost(rows), 0):
+            return self._handed_over(rows.size)
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()

@@ -21,7 +21,7 @@ from banditmips.race.sampling import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
 
 __all__ = [
     "OBJECTIVE_CODES",

@@ -34,7 +34,7 @@ from banditmips.race.schedule import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
 __all__ = [
