@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from banditmips.core.rule import share_of_round
 from scipy.stats import binom
 
 import banditmips as bm
 from banditmips import datasets
+from banditmips.core.rule import share_of_round
 
 RACING = {"minimise": "multiplies", "rescore": False}
 
