@@ -184,7 +184,7 @@ class Preparation:
 
 def extra_bytes(atoms: AtomSet) -> int:
     """Memory that is taken beside the atoms."""
-    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column)
+    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column, atoms.ids)
     total = sum(part.nbytes for part in parts if part is not None)
     if atoms.codes is not None:  # the dither and the roots of the scatters
         total += atoms.codes.rotation.width + 8 * atoms.store.shape[0]
