@@ -123,6 +123,8 @@ cdef class CodeSource(Source):
     costs : tuple
         Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
         but multiplies are to be saved.
+    row_multiplies : int
+        What an exact row takes, where multiplies are to be saved; 0 to read on whatever that takes.
     """
 
     cdef Codes codes
@@ -134,10 +136,11 @@ cdef class CodeSource(Source):
     cdef double cell_time, row_time, full_time, prepare_time
     cdef double deviation_of_rounding
     cdef readonly bint hopeless
-    cdef int64_t n_led, most
+    cdef int64_t n_led, most, row_multiplies
     cdef bint first_round
 
-    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
+    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs, int64_t row_multiplies=0):
+        self.row_multiplies = row_multiplies
         self.alive, self.codes, self.scores = alive, codes, scores
         self._query, self._dither = query, dither
         self.cell_time, self.row_time, self.full_time, self.prepare_time = costs
@@ -175,22 +178,35 @@ cdef class CodeSource(Source):
         return size <= self.most
 
     cpdef bint should_finish(self, int64_t size) except -1:
-        """Whether the survivors' rows take less time than a round that reaches `size` cells."""
+        """Whether the survivors' rows take less time, or fewer multiplies, than a round that reaches `size` cells."""
         if self.full_time == 0.0:
-            return False
+            return not self._cells_save_multiplies(size)
         cdef double rows = self.alive.n * self.row_time
         cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
             cells += self.prepare_time
-        elif self.size and self._will_be_left() * self.row_time + cells >= self.full_time:
+        elif self.size and self._will_be_left(self.codes._errors.shape[0] - 1) * self.row_time + cells >= self.full_time:
             self.hopeless = True
             return True
         return rows <= cells
 
-    cdef double _will_be_left(self):
-        """How many would be left if all bits were read, as far as the estimates tell now."""
+    cdef bint _cells_save_multiplies(self, int64_t size):
+        """Whether reading on to the end of some round is likely to take fewer multiplies than the survivors' rows."""
+        cdef int64_t t, n = self.alive.n, end
+        if self.row_multiplies == 0:
+            return True
+        if self.size == 0:
+            return size < self.row_multiplies
+        for t in range(self.codes._errors.shape[0]):
+            end = self.codes._ends[t] if t < self.codes.n_rungs else self.most
+            if end > self.size and (end - self.size) * n + self._will_be_left(t) * self.row_multiplies < n * self.row_multiplies:
+                return True
+        return False
+
+    cdef double _will_be_left(self, int64_t rung):
+        """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
         cdef Survivors alive = self.alive
-        cdef Py_ssize_t t, last = self.codes._errors.shape[0] - 1, n_left = 0
+        cdef Py_ssize_t t, n_left = 0
         cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar
         if alive.n <= alive.k:
             return alive.n
@@ -198,7 +214,7 @@ cdef class CodeSource(Source):
             alive.lower[t] = alive.ranked(t)
         bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
         for t in range(alive.n):
-            n_left += alive.lower[t] + reach * self.codes._errors[last, alive.rows[t]] >= bar
+            n_left += alive.lower[t] + reach * self.codes._errors[rung, alive.rows[t]] >= bar
         return n_left
 
     cpdef bint wants_leaders(self) except -1:

@@ -11,7 +11,9 @@ ctypedef fused real:
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
-cdef double FAR = 16.0
+    BLOCK = 128  # of these, those that are summed one after another
+    N_LOOKED_AT = 16  # of the entries of a stretch, for a number that is close to their mean
+cdef double FAR = 2.0
 """Squares about a pivot may be so many times those about the mean; else the pivot was too far from it."""
 
 
@@ -27,13 +29,28 @@ cdef struct RowState:
 
 
 cdef void _sums_about(const real* stretch, int64_t size, double pivot, double* total, double* squares) noexcept nogil:
-    cdef double x, sum_x = 0.0, sum_squares = 0.0
-    cdef int64_t j
-    for j in range(size):
-        x = stretch[j] - pivot
-        sum_x += x
-        sum_squares += x * x
-    total[0], squares[0] = sum_x, sum_squares
+    # Block by block: where all terms are alike, so are their roundings, which add up along a sum.
+    cdef double x, sum_x, sum_squares
+    cdef int64_t j, first = 0
+    total[0], squares[0] = 0.0, 0.0
+    while first < size:
+        sum_x, sum_squares = 0.0, 0.0
+        for j in range(first, min(first + BLOCK, size)):
+            x = stretch[j] - pivot
+            sum_x += x
+            sum_squares += x * x
+        total[0] += sum_x
+        squares[0] += sum_squares
+        first += BLOCK
+
+
+cdef double _middle(const real* stretch, int64_t size) noexcept nogil:
+    """The mean of a few entries from all over a stretch."""
+    cdef int64_t j, step = max(size // N_LOOKED_AT, <int64_t> 1), count = min(size, <int64_t> N_LOOKED_AT)
+    cdef double total = 0.0
+    for j in range(count):
+        total += stretch[j * step] / <double> count
+    return total
 
 
 cdef void _range(const real* stretch, int64_t size, RowState* state) noexcept nogil:
@@ -61,7 +78,7 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
     cdef double pivot, total, squares, scatter, mean, part, difference
     cdef bint is_new = isnan(state.base)
     if is_new:
-        state.base = row[0]
+        state.base = _middle(row, min(size, <int64_t> STRETCH))
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
         pivot = state.base + state.mean
