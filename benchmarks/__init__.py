@@ -2,7 +2,7 @@
 
 A *section* is one part of a run: a workload (atoms, queries and several ways of answering them), the growth with d, the
 multiplies beside the published ones, or the grid of shapes. Each gives records (raw times, one for each way of
-answering one kind of request), rows (ours beside the reference, warm and cold) and lines (another figure beside its goal).
+answering one kind of request), rows (ours beside the reference, warm and cold) and lines (other figures beside goals).
 
 - `workloads`: what a workload is; `synthetic`, `options`, `real_rows`: the workloads on drawn data, with every option
   and dtype, and on the real data that the package `real` builds
