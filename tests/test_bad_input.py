@@ -235,9 +235,9 @@ BAD_OPTIONS = {
     "sigma zero": ({"bound": "hoeffding", "sigma": 0.0}, ValueError, ["sigma", "positive", "0.0"]),
     "sigma infinite": ({"bound": "hoeffding", "sigma": np.inf}, ValueError, ["sigma", "finite", "inf"]),
     "sigma text": ({"bound": "hoeffding", "sigma": "guess"}, ValueError, ["sigma", "'estimate'", "'guess'"]),
-    "sigma unused": ({"sigma": 1.0}, ValueError, ["sigma", "'hoeffding'", "'paired'"]),
+    "sigma unused": ({"sigma": 1.0}, ValueError, ["sigma", "'hoeffding'", "'auto'"]),
     "sigma with bernstein": ({"bound": "bernstein", "sigma": 1.0}, ValueError, ["sigma", "hoeffding", "'bernstein'"]),
-    "range unused": ({"value_range": (-1, 1)}, ValueError, ["value_range", "bernstein", "'paired'"]),
+    "range unused": ({"value_range": (-1, 1)}, ValueError, ["value_range", "bernstein", "'auto'"]),
     "range reversed": ({"bound": "bernstein", "value_range": (1, -1)}, ValueError, ["value_range", "low <= high"]),
     "range infinite": ({"bound": "bernstein", "value_range": (0, np.inf)}, ValueError, ["value_range", "finite"]),
     "range of three": (

@@ -104,7 +104,7 @@ def test_an_index_names_what_was_changed_and_what_it_holds(index):
     assert repr(bm.BanditMIPS(seed=None, n_jobs=-1)) == "BanditMIPS(seed=None, n_jobs=-1)"
     assert "not fitted" in bm.BanditMIPS()._repr_html_()
     assert repr(index).startswith("<BanditMIPS(delta=0.01, trace=True): atoms 300 x 4,000 float64, layout auto, extra")
-    assert re.search(r"extra memory [\d.]+ MB>", repr(index))
+    assert re.search(r"extra memory [\d.]+ kB>", repr(index))
     named = bm.BanditMIPS(layout="none").fit(ATOMS.astype(np.float32), ids=range(300)).remove([3, 4])
     assert "float32, layout none" in repr(named)
     assert "removed 2, ids integers" in repr(named)

@@ -58,9 +58,7 @@ def cython_imports(path):
 def _named(module, names):
     """A module, or the modules that are taken from a package."""
     folder = ROOT.joinpath(*module.split(".")[1:])
-    inside = [
-        name for name in names if (folder.is_dir() and any(folder.glob(f"{name}.p*"))) or (folder / name).is_dir()
-    ]
+    inside = [name for name in names if any(folder.glob(f"{name}.p*")) or (folder / name).is_dir()]
     return [f"{module}.{name}" for name in inside] or [module]
 
 

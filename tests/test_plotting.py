@@ -132,7 +132,7 @@ def test_no_rounds_say_so():
     result = bm.search(np.eye(4), np.arange(4.0), delta=0.0, trace=True)
     figure = result.plot()
     assert not figure.axes
-    assert "exact scores of all candidates" in figure.texts[-1].get_text()
+    assert "all products, because delta is 0" in figure.texts[-1].get_text()
     assert draw(figure) == (1200, 800)
 
 

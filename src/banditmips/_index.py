@@ -62,8 +62,8 @@ class BanditMIPS:
     """Atoms that are searched many times: checked once, and with a warm start for every query.
 
     `fit` reads the atoms once. It checks them for NaN and infinities, records their means, norms, range and column
-    norms, and keeps a code of each: the signs, or a few bits, of its coordinates after a random rotation, from which a
-    search reads where its score lies. A search may be called from several threads at once.
+    norms, and keeps a code of each: the signs, or a few bits, of its coordinates after a random rotation, from which
+    a search reads where its score lies. A search may be called from several threads at once.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ class BanditMIPS:
         What to keep beside the atoms: ``codes`` a few bits of every rotated coordinate; ``coordinates`` a few hundred
         to a few thousand random coordinates of each atom as they are (the paper's warm start); ``full`` codes and a
         copy of all atoms, one coordinate after another; ``none`` nothing. ``auto`` is ``codes``, but ``coordinates``
-        with ``validate=False``, with bins and for packed atoms. Atoms in Fortran order are used as they are and need no
-        copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and ``auto`` what was given, unless
+        with ``validate=False``, with bins and for packed atoms. Atoms in Fortran order are used as they are and need
+        no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and ``auto`` what was given, unless
         `max_extra_memory` allows both. Atoms in a file are never copied.
     max_extra_memory : int, optional
         Bytes that the index may take beside the atoms. By default a tenth of them where d >= 4,000, and a fifth where

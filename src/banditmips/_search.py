@@ -27,6 +27,7 @@ from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
+from banditmips.race.rules import check_needs
 
 __all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
@@ -298,6 +299,7 @@ def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
+    check_needs(options, atom_set.known_range, atom_set.facts is not None)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"

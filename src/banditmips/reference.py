@@ -296,7 +296,7 @@ class CodedCells:
         return float(x @ p * (r @ r) / (x @ r)) + self.part * along + float(self.query @ self.centre)
 
     def radius(self, i: int, size: int, quantile: float) -> float:
-        """Half the interval at so many deviations: of the code, of rounding the query, and of single precision."""
+        """Half the interval at so many deviations, of the code and of rounding the query, and for single precision."""
         x, r = self.code(i, size)
         norm, square = float(np.linalg.norm(self.rotated_query())), float(r @ r)
         size_of_code = float(x @ x) * (square / float(x @ r)) ** 2
@@ -305,8 +305,9 @@ class CodedCells:
         return float(quantile * np.sqrt(of_code + of_query) + 4.0 * self.rounding * norm * np.sqrt(size_of_code))
 
     def cost(self, size: int) -> int:
-        """Multiplies of one atom's estimate: a bit is one."""
-        return size
+        """Multiplies of the rounds up to this size: a coordinate of a code is one, however many bits it has."""
+        width = self.rotated_query().size
+        return size if size <= width else 2 * width
 
     def exact(self, i: int) -> float:
         """The atom's score."""

@@ -90,7 +90,7 @@ def test_a_rotation_belongs_to_its_seed(d):
 
 @pytest.mark.parametrize("d", [64, 100, 4_096, 5_000])
 def test_every_entry_is_spread_over_all_coordinates(d):
-    """After two passes a single entry weighs about the same everywhere, and vectors that share it do not show it."""
+    """After two passes a single entry has about the same weight everywhere."""
     shown = Rotation(d, 9).rotated(np.eye(1, d, d // 3))[0].astype(np.float64)
     width = shown.size
     assert np.abs(shown).max() * np.sqrt(width) < 6.0

@@ -81,6 +81,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
         alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare)
     )
     source.n_multiplies = n_multiplies
+    source.row_cost = exact.cost(alive.row_array[:1])
     if alive.n <= alive.k:
         return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
 

@@ -123,6 +123,11 @@ cdef class CodeSource(Source):
     costs : tuple
         Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
         but multiplies are to be saved.
+
+    Attributes
+    ----------
+    row_cost : int
+        Multiplies of an exact row.
     """
 
     cdef Codes codes
@@ -135,6 +140,7 @@ cdef class CodeSource(Source):
     cdef double deviation_of_rounding
     cdef readonly bint hopeless
     cdef int64_t n_led, most
+    cdef public int64_t row_cost
     cdef bint first_round
 
     def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
@@ -146,6 +152,7 @@ cdef class CodeSource(Source):
         self.population = self.most + 1
         self.sums = np.zeros(alive.n, dtype=np.int64)
         self.first_round = True
+        self.row_cost = 2 * self.most  # until it is told, dearer than all bits
         self.n_led = -1
 
     @property
@@ -175,9 +182,13 @@ cdef class CodeSource(Source):
         return size <= self.most
 
     cpdef bint should_finish(self, int64_t size) except -1:
-        """Whether the survivors' rows take less time than a round that reaches `size` cells."""
+        """Whether the survivors' rows take less time than a round that reaches `size` cells.
+
+        Where multiplies are to be saved, whether a code has told half as much as it would take to know: what is spent on codes
+        in vain is then at most half of what all products take.
+        """
         if self.full_time == 0.0:
-            return False
+            return 2 * size > self.row_cost
         cdef double rows = self.alive.n * self.row_time
         cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
@@ -216,7 +227,8 @@ cdef class CodeSource(Source):
         if self.rotated is None:
             self.rotated = RotatedQuery(self.codes, self._query, self._dither)
         cdef int64_t n_cells = self.codes.n_cells
-        self.n_multiplies += self.alive.n * (size - self.size)
+        # A coordinate of a code counts as one multiply, however many bits it has.
+        self.n_multiplies += self.alive.n * (size - self.size if size <= n_cells else n_cells)
         if size <= n_cells:
             with nogil:
                 self._read_signs(self.size, size, self.rotated.coarse)

@@ -336,7 +336,7 @@ class Query:
         rest = following.contest(contest.part(chosen, contest.limits.delta, budget))
         final = race_on(rest, following.reader, following.sampler, rule, following.schedule, outcome.n_rounds)
         final.n_multiplies += outcome.n_multiplies
-        final.rounds = outcome.rounds + final.rounds
+        final.rounds, final.n_raced = outcome.rounds + final.rounds, outcome.n_raced
         return final
 
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
@@ -357,6 +357,7 @@ class Query:
         alive.radius_array[:] = 0.0
         outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=begun.n_multiplies + cost)
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
+        outcome.n_raced = begun.n_raced
         return outcome
 
     def _rounding(self, products: NDArray[Any]) -> float:
