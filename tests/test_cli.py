@@ -352,10 +352,12 @@ def test_ctrl_c_gives_130(folder, monkeypatch):
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
 
-def test_ctrl_c_during_the_imports(tmp_path):
-    """Most of the first second goes there; a module of the name numpy stands for Ctrl-C in the midst of it."""
-    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt")
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from banditmips.cli import main; main()"
+@pytest.mark.parametrize("name", ["typer", "numpy"])
+def test_ctrl_c_during_the_imports(name, tmp_path):
+    """Most of the first second goes there; a module of the name stands for Ctrl-C in the midst of it."""
+    (tmp_path / f"{name}.py").write_text("raise KeyboardInterrupt")
+    set_up = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['banditmips', 'demo']"
+    program = f"{set_up}; from banditmips.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 

@@ -508,6 +508,17 @@ def retype_codes(name, dtype):
     return change
 
 
+def shorten_all_codes(metadata, arrays):
+    for name in ("along", "first", "rest", "finer"):
+        arrays[f"codes_{name}"] = arrays[f"codes_{name}"][:-1]
+    for name in ("scales", "errors"):
+        arrays[f"codes_{name}"] = arrays[f"codes_{name}"][:, :-1]
+
+
+def flatten_codes(metadata, arrays):
+    arrays["codes_scales"] = arrays["codes_scales"].ravel()
+
+
 def fewer_rounds(metadata, arrays):
     for name in ("codes_scales", "codes_errors"):
         arrays[name] = arrays[name][:-1]
@@ -575,6 +586,8 @@ def test_a_sound_file_with_odd_coordinates_is_refused(change, path):
     [
         codes_unknown,
         codes_lose_seed,
+        shorten_all_codes,
+        flatten_codes,
         fewer_rounds,
         codes_by_column,
         *(codes_of("n_cells", value) for value in (0, -64, 63, 64, 1984, 2112, 1 << 40, 1 << 70, 2048.0, None)),

@@ -250,7 +250,7 @@ def test_what_cannot_be_checked_is_fetched_only_if_somebody_says_so(monkeypatch,
         (tmp_path / "sift" / "sift_base.fvecs").write_bytes(b"")
         return tmp_path
 
-    monkeypatch.setattr("banditmips.cli.data.fetch_files", fetch_files)
+    monkeypatch.setattr("banditmips.datasets.download.fetch", fetch_files)
     refused = CliRunner().invoke(app, ["data", "fetch", "sift_1m", "--directory", str(tmp_path)])
     assert (refused.exit_code, fetched) == (2, [])
     assert "no checksum on record" in refused.stderr

@@ -1,31 +1,76 @@
-"""The race: how one query is answered without reading most of the atoms.
+"""What Python does around the core: prepare an index, choose a way for each query, read what only Python can read.
 
-Every atom's score is a sum over coordinates. A round reads the same few cells of every atom still in the race,
-estimates the scores, and drops the atoms that k others beat for certain, up to a share of delta. The rounds
-themselves are in `banditmips.core`; here is what surrounds them: plans and their costs, samples, readers, bins, and
-what `fit` prepares.
+A query flows one way, from top to bottom; nothing flows back::
+
+      query, options                          atoms
+            |                                   |
+      _validate.py   checks and converts        atoms/    dense, sparse, files, functions, joined
+            |                                   |
+      _search.py     one query or a batch       preparing.py   what `fit` keeps: facts, codes or coordinates
+            |                                   |
+            |----> direct.py   plain queries    atom_set.py    all of it together
+            v                  to an array      |
+      query.py       everything else  <---------+
+            |
+            |   plan.py, costs.py     what each way would take on this machine
+            |
+            |---- codes are kept ----> core.answer: certain bounds, codes, exact rows
+            |
+            |---- otherwise ---------> ways.py: coordinates, cached ones, lines
+            |                            rules.py     a rule and a sampler from the options
+            |                            sampling.py  which coordinates, with what weights
+            |                            schedule.py  how large rounds are, and when to stop
+            |                            readers.py   the atoms' values there
+            |                          sampled.py -> core.loop: rounds, exact finish
+            |
+            |---- hopeless ----------> full.py: all products, shared by the queries of a batch
+            v
+      _result.py     SearchResult
 
 Each line names a module and what it takes from the modules above it; nobody takes anything from below. From outside
-come `banditmips.core`, `banditmips.atoms`, threads and the version, never the public functions. The tests compare
-these lines with the files::
+come `banditmips.core`, `banditmips.atoms`, threads and the version, never the public functions. The tests compare these
+lines with the files::
 
-    sampling
-    schedule
     costs
-    full
-    atom_set
+    schedule
     plan         <- costs, schedule
-    rules        <- sampling
+    sampling
+    readers      <- sampling
     sampled      <- sampling
     lines        <- sampled
-    readers      <- sampling
     line_reader  <- lines, readers, sampling
-    buckets      <- sampled
-    parts        <- sampled, sampling, schedule
+    rules        <- sampling
     ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
-    query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
+    buckets      <- sampled
+    atom_set
     preparing    <- atom_set, buckets
+    parts        <- sampled, sampling, schedule
+    full
+    query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
+    direct       <- costs, full, plan, query, rules
 
-To check the race there is ``banditmips.reference``: Algorithm 1 in plain NumPy, and the same with every rule, atom by
-atom.
+costs, plan
+    Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
+sampling, rules
+    The order of the coordinates and the weights by which the first N of them speak for all; the rule that the options
+    name. The random numbers belong to the coordinates and the seed, so that a query alone gives what it gives in a
+    batch.
+schedule, sampled
+    Sizes of rounds and when sampling stops paying; a query and its atoms ready for the core's loop.
+readers, lines, line_reader, ways
+    Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one
+    costs as much as its neighbours (files); which of them a query samples, and in what order.
+buckets
+    Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
+parts
+    The rounds of one shard, between two exchanges with the others.
+full
+    The full product, and the rows that its rounding cannot tell from the best.
+atom_set, preparing
+    What an index knows of its atoms, and the one pass over them in which it learns that.
+query, direct
+    One query: look at it, choose a way, race, finish; and the short way of a plain one.
+
+To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
+paper went is in docs/paper.md, and how a way is chosen in docs/performance.md.
 """
