@@ -518,3 +518,20 @@ def test_masked_signals():
     assert found.indices.tolist() == [2]
     with pytest.raises(TypeError, match="signal is a masked array"):
         bm.matching_pursuit(ATOMS, np.ma.masked_less(ATOMS[2], 0), n_nonzero=1)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_sparse_queries_with_places_outside_their_shape_are_refused(form):
+    """SciPy believes these places, and would write wherever they lead."""
+    queries = scipy.sparse.csr_array(np.ones((2, 4))).asformat(form)
+    (queries.coords[1] if form == "coo" else queries.indices)[3] = 10**6
+    with pytest.raises(ValueError, match=r"queries\.(indices|coords\[1\]) must lie in 0\.\.\d, got 1000000"):
+        bm.search(np.eye(4), queries)
+
+
+def test_one_sparse_query_is_one_query():
+    query = scipy.sparse.coo_array(np.array([0.0, 3.0, 0.0, 1.0]))
+    assert bm.search(np.eye(4), query).indices.tolist() == [1]
+    query.coords[0][1] = 10**6
+    with pytest.raises(ValueError, match=r"queries\.coords\[0\] must lie in 0\.\.3, got 1000000"):
+        bm.search(np.eye(4), query)

@@ -157,6 +157,15 @@ def test_an_index_may_be_saved_over_the_file_it_was_loaded_from(path):
         np.testing.assert_equal(asdict(loaded.search(QUERIES, 3)), expected)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_a_sparse_matrix_that_was_kept_by_row_and_by_column_is_so_again(form, path):
+    index = bm.BanditMIPS(layout="full").fit(SPARSE.asformat(form))
+    index.save(path)
+    store = bm.load(path)._known.store
+    assert store.by_row is not None
+    assert store.by_column is not None
+
+
 def test_saving_leaves_the_atoms_as_they_are(path):
     before = ATOMS.copy()
     bm.BanditMIPS().fit(ATOMS).save(path)

@@ -69,7 +69,7 @@ def decaying_tones(rng, n, d):
 # --- series -----------------------------------------------------------------------------------------------------------
 
 
-@kind()
+@kind(separable=False)  # the means of the series decide
 def series_with_trend_and_season(rng, n, d):
     time, size = np.arange(d) / d, (n + N_QUERIES, 1)
     trend = rng.normal(size=size) * time * 5.0
@@ -178,7 +178,7 @@ def blocks(rng, n, d):
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-@kind()
+@kind(separable=False)  # the few products are fewer than the cells of an estimate
 def sparse_queries(rng, n, d):
     atoms = rng.normal(size=(n, 1)) + rng.normal(size=(n, d))
     return atoms, np.where(rng.random((N_QUERIES, d)) < 0.05, rng.exponential(size=(N_QUERIES, d)), 0.0)

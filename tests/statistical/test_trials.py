@@ -51,11 +51,12 @@ def answer(indices, scores, radius=0.0, **fields):
         ({"stop_reason": "exhausted"}, False),
         ({"delta_spent": 0.0}, False),
         ({"n_survivors": 50}, False),
-        ({"n_multiplies": 5_000}, False),
+        ({"n_survivors": 26}, False),
+        ({"n_survivors": 25}, True),
     ],
 )
-def test_sampling_decided_if_it_dropped_atoms_and_saved_work(fields, sampled):
-    assert decided_by_sampling(answer([0], [1.0], **fields), n=50, d=100) is sampled
+def test_sampling_decided_if_it_dropped_half_of_the_atoms(fields, sampled):
+    assert decided_by_sampling(answer([0], [1.0], **fields), n=50) is sampled
 
 
 WHERE = ("nothing_stands_out", 10, 64, 0)

@@ -112,13 +112,12 @@ def is_wrong(found: NDArray[np.int64], scores: NDArray[np.float64], rounding: ND
     return bool((shortfall > max(rounding[best].max(), rounding[found].max())).any())
 
 
-def decided_by_sampling(result: bm.SearchResult, n: int, d: int) -> bool:
-    """Whether atoms were dropped by estimates, at the risk of being wrong, and work was saved by it."""
+def decided_by_sampling(result: bm.SearchResult, n: int) -> bool:
+    """Whether half of the atoms were dropped by estimates, at the risk of being wrong."""
     return (
         result.stop_reason in ("separated", "finished_exactly", "epsilon")
         and result.delta_spent > 0
-        and result.n_survivors < n
-        and result.n_multiplies < n * d
+        and result.n_survivors <= n // 2
     )
 
 
@@ -157,7 +156,7 @@ def judged(result: bm.SearchResult, where: tuple[str, int, int, int], row: int, 
         searches=1,
         wrong=is_wrong(result.indices, scores, rounding),
         missed=bool(outside[~exact].any()),
-        sampled=decided_by_sampling(result, where[1], where[2]),
+        sampled=decided_by_sampling(result, where[1]),
         estimated=not exact.all(),
     )
 

@@ -4,7 +4,7 @@ The query is rotated once, when the first cells are asked for, and rounded to a 
 Rounding is random (by the seed's dither), so that its error too is sub-Gaussian, with half a step for each cell.
 """
 
-from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
+from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
@@ -316,7 +316,9 @@ cdef class CodeSource(Source):
         cdef Codes codes = self.codes
         # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
         cdef double unit = self.rotated.unit, norm = self.rotated.norm, width = codes.rotation.width - 1.0
+        # Of the rotation, and of what the atom has along the centre, which was summed from rounded differences.
         cdef double slack = 4.0 * codes.rotation.rounding * norm
+        slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / unit
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1

@@ -69,6 +69,8 @@ class Preparation:
 
     def restored(self, atoms: AtomSet) -> AtomSet:
         """Make what a file does not hold."""
+        if isinstance(atoms.store, SparseStore):
+            self._keep_sparse(atoms.store)
         return self._with_bins(replace(atoms, by_column=self._by_column(atoms.store)))
 
     def _kept(self, store: AtomStore) -> str:
@@ -184,7 +186,7 @@ class Preparation:
 
 def extra_bytes(atoms: AtomSet) -> int:
     """Memory that is taken beside the atoms."""
-    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column)
+    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column, atoms.ids)
     total = sum(part.nbytes for part in parts if part is not None)
     if atoms.codes is not None:  # the dither and the roots of the scatters
         total += atoms.codes.rotation.width + 8 * atoms.store.shape[0]
