@@ -15,7 +15,17 @@ DIAGRAM_LINE = re.compile(r"^    (\w+)(?:\s+<- (.+))?$", re.MULTILINE)
 CYTHON_IMPORT = re.compile(
     r"^\s*(?:from\s+(banditmips[\w.]*)\s+c?import\s+(\(?[\w, ]*)|c?import\s+(banditmips[\w.]*))", re.M
 )
-PUBLIC = {f"_{name}" for name in ("search", "index", "result", "validate", "options", "labelled", "tables", "display")}
+PUBLIC = {
+    "_search",
+    "_search_options",
+    "_index",
+    "_result",
+    "_validate",
+    "_options",
+    "_labelled",
+    "_tables",
+    "_display",
+}
 LATE = {("core/records.py", "_display")}
 """Imports at the time of a call that are allowed: how a result is shown is nothing that a search needs."""
 

@@ -24,6 +24,7 @@ class RotatedQuery:
     def make_fine(self) -> None: ...
 
 class CodeSource(Source):
+    row_cost: int
     def __init__(
         self,
         alive: Survivors,
