@@ -246,7 +246,7 @@ class CodedCells:
     rotate
         Rotates the rows of a matrix.
     dither
-        Numbers in [0, 1) by which the query is rounded.
+        Bytes, which stand for numbers in (0, 1) by which the query is rounded.
     n_bits
         Bits of each coordinate.
     rounding
@@ -257,7 +257,7 @@ class CodedCells:
     query: NDArray[np.float64]
     centre: NDArray[np.float64]
     rotate: Callable[[NDArray[np.float64]], NDArray[np.float32]]
-    dither: NDArray[np.float32]
+    dither: NDArray[np.uint8]
     n_bits: int
     rounding: float
 
@@ -291,7 +291,7 @@ class CodedCells:
         """The atom's score as so many bits have it: <x, p> |r|^2 / <x, r>, and what the centre adds."""
         x, r = self.code(i, size)
         step = self.step(size)
-        p = step * np.floor(self.rotated_query() / step + self.dither)
+        p = step * np.floor(self.rotated_query() / step + (self.dither + 0.5) / 256.0)
         along = float((self.atoms[i] - self.centre) @ self.centre)
         return float(x @ p * (r @ r) / (x @ r)) + self.part * along + float(self.query @ self.centre)
 
@@ -302,7 +302,8 @@ class CodedCells:
         size_of_code = float(x @ x) * (square / float(x @ r)) ** 2
         of_code = norm**2 * (size_of_code - square) / (r.size - 1.0)
         of_query = (0.5 * self.step(size)) ** 2 * size_of_code
-        return float(quantile * np.sqrt(of_code + of_query) + 4.0 * self.rounding * norm * np.sqrt(size_of_code))
+        slack = 4.0 * self.rounding * norm + 2.0**-23 * abs(self.part) * float(np.linalg.norm(self.centre))
+        return float(quantile * np.sqrt(of_code + of_query) + slack * np.sqrt(size_of_code))
 
     def cost(self, size: int) -> int:
         """Multiplies of the rounds up to this size: a coordinate of a code is one, however many bits it has."""
