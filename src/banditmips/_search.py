@@ -307,7 +307,9 @@ def _check_together(atom_set: AtomSet, options: Options) -> None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
         )
-    sampled = [f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value]
+    sampled = [
+        f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value
+    ]
     if options.bound == "codes" and (sampled or options.objective == "neg_l1"):
         why = sampled[0] if sampled else f"objective={options.objective!r}"
         raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
