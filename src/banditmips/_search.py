@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._result import SearchResult
+from banditmips._result import SearchResult, Trace
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -235,7 +235,7 @@ def _answered(
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
         return None
-    return SearchResult.of_one_query(
+    result = SearchResult.of_one_query(
         found.indices,
         found.scores,
         None,
@@ -246,6 +246,10 @@ def _answered(
         found.delta_spent,
         not atom_set.unchecked,
     )
+    if key[1].trace:
+        plan = Query(atom_set, as_finite(row, ""), key[0], key[1], None).explain()
+        result.__dict__["trace"] = Trace(tuple(found.rounds), plan, found.n_raced)
+    return result
 
 
 def run_queries(

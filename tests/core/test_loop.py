@@ -171,7 +171,10 @@ def test_leaders_whose_intervals_miss_are_not_lost():
 @pytest.fixture
 def dear_products(monkeypatch):
     """Let products cost so much that every query is raced, whatever its size."""
-    monkeypatch.setattr("banditmips.race.query.costs", lambda: Costs(stream=1e6, near_stream=1e6, convert=1e6, row=1e3))
+    dear = Costs(stream=1e6, near_stream=1e6, convert=1e6, row=1e3)
+    for module in ("query", "direct"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
+    monkeypatch.setattr("banditmips._search._bare", {})  # what was planned for bare arrays before
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -45,7 +45,7 @@ def test_the_stated_rounding_is_small_and_not_far_from_what_happens():
 
 
 def slow_rotation(rotation, vector):
-    """The rotation step by step in double precision: signs and transforms of overlapping windows, twice."""
+    """The rotation step by step in double precision: signs, transforms of windows, an exchange of halves, twice."""
     from banditmips.core.numbers import random_words
 
     x = np.zeros(rotation.width)
@@ -62,6 +62,9 @@ def slow_rotation(rotation, vector):
             part = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
             step *= 2
         x[start : start + window] = part / np.sqrt(window)
+        if start:  # both windows are done: the halves exchange what they hold
+            a, b = x[: x.size // 2].copy(), x[x.size // 2 :].copy()
+            x = np.concatenate([a + b, a - b]) / np.sqrt(2.0)
     return x
 
 

@@ -243,7 +243,7 @@ def compositions(rng, n, d):
 
 @kind()
 def opposed_halves(rng, n, d):
-    """Atoms that agree with the query in one half of the features and contradict it in the other; one agrees a little."""
+    """Atoms agree with the query in one half of the features and contradict it in the other; one agrees a little."""
     query, half = rng.normal(size=d), d // 2
     atoms, agrees = rng.normal(size=(n, d)), rng.random(n) < 0.5
     atoms[:, :half] += np.where(agrees, 1.0, -1.0)[:, np.newaxis] * query[:half]

@@ -12,8 +12,8 @@ from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import ScoreMap
 from banditmips.core.direct import Direct, PlainQuery, best_of_all
 from banditmips.core.exact import RowsExact
-from banditmips.core.loop import Limits
-from banditmips.core.records import StopReason
+from banditmips.core.loop import Limits, Outcome
+from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
@@ -33,7 +33,17 @@ _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "rep
 class Answer:
     """What came of a plain query: rows and exact scores, best first, and what they took."""
 
-    __slots__ = ("delta_spent", "indices", "n_multiplies", "n_rounds", "n_survivors", "scores", "stop_reason")
+    __slots__ = (
+        "delta_spent",
+        "indices",
+        "n_multiplies",
+        "n_raced",
+        "n_rounds",
+        "n_survivors",
+        "rounds",
+        "scores",
+        "stop_reason",
+    )
 
     def __init__(
         self,
@@ -47,6 +57,8 @@ class Answer:
         self.indices, self.scores = found
         self.n_multiplies, self.n_survivors, self.stop_reason = n_multiplies, n_survivors, stop_reason
         self.n_rounds, self.delta_spent = n_rounds, delta_spent
+        self.rounds: list[Round] = []
+        self.n_raced = n_survivors
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
@@ -105,7 +117,6 @@ class DirectSearch:
             and options.value_range is None
             and options.budget is None
             and options.rescore
-            and not options.trace
             and options.n_jobs == 1
             and options.delta > 0.0
             and all(getattr(options, name) == value for name, value in _PLAIN.items())
@@ -117,7 +128,7 @@ class DirectSearch:
         if not query.is_fine:
             return None
         if self._direct is None:
-            return self._by_products(atoms, query, 0)
+            return self._by_products(atoms, query, None)
         alive = self._direct.survivors(query)
         if self._direct.few(alive):
             found = self._direct.finish(alive, query)
@@ -127,7 +138,8 @@ class DirectSearch:
             return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
         return self._by_codes(atoms, query, alive)
 
-    def _by_products(self, atoms: AtomSet, query: PlainQuery, n_before: int) -> Answer | None:
+    def _by_products(self, atoms: AtomSet, query: PlainQuery, begun: Outcome | None) -> Answer | None:
+        """All products; `begun` is what came before."""
         store = atoms.store
         assert isinstance(store, DenseStore)
         assert store.rows is not None
@@ -136,8 +148,13 @@ class DirectSearch:
             best = best_of_all(store.array, store.rows, query, self._k, self.options.absolute)
         if best is None:
             return None
-        multiplies = n_before + n * query.n_nonzero
-        return Answer((best.indices, best.scores), multiplies, n, StopReason.FINISHED_EXACTLY)
+        found, multiplies = (best.indices, best.scores), n * query.n_nonzero
+        if begun is None:
+            return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
+        n_left, n_rounds = begun.n_survivors, begun.n_rounds
+        answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
+        answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
+        return answer
 
     def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | None:
         store, times = atoms.store, self._times
@@ -148,15 +165,23 @@ class DirectSearch:
         exact.row_cost = query.n_nonzero
         try:
             outcome = answer_survivors(
-                known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), times
+                known_of(atoms),
+                alive,
+                query.exact,
+                _AS_IT_IS,
+                exact,
+                Limits(self.options.delta, traced=self.options.trace),
+                times,
             )
             if outcome.handed_over:
-                return self._by_products(atoms, query, outcome.n_multiplies)
+                return self._by_products(atoms, query, outcome)
             found, multiplies = outcome.best_exactly(self._k, self.options.absolute, exact)
         except _NotFiniteError:
             return None
         spent = outcome.delta_spent
-        return Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
+        answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
+        answer.rounds, answer.n_raced = outcome.rounds, outcome.n_raced
+        return answer
 
 
 _AS_IT_IS = ScoreMap()
