@@ -26,7 +26,7 @@ __all__ = [
     "suggests_names",
 ]
 
-Objective = Literal["inner_product", "cosine", "neg_sqeuclidean", "neg_l1"]
+Objective = Literal["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
 Sampling = Literal["auto", "weighted", "optimal", "uniform", "sorted"]
 BoundName = Literal["auto", "codes", "paired", "hoeffding", "hoeffding_serfling", "bernstein"]
 Minimise = Literal["time", "multiplies"]

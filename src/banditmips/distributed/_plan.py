@@ -78,7 +78,7 @@ class Rounds:
 
 def plan_rounds(query: NDArray[Any], options: Options, at_hand: AtHand, first: int) -> Rounds:
     """Plan the rounds of a query, of which the first one reaches `first` coordinates."""
-    is_product = options.objective in ("inner_product", "cosine")
+    is_product = options.objective in ("inner_product", "cosine", "correlation")
     with np.errstate(over="ignore"):
         on_support = np.asarray(query[query != 0] if is_product else query, dtype=np.float64)
     if on_support.size == 0:

@@ -133,7 +133,7 @@ def as_is(value: Any) -> Any:
 
 def _with_norms(shard: Shard, options: Options) -> Shard:
     """The shard with the facts that a cosine needs, if nobody has collected them."""
-    if options.objective != "cosine" or shard.atom_set.facts is not None:
+    if options.objective not in ("cosine", "correlation") or shard.atom_set.facts is not None:
         return shard
     return replace(shard, atom_set=replace(shard.atom_set, facts=collect_facts(shard.atom_set.store)))
 
