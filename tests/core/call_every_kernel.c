@@ -41,6 +41,9 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     sum += k->dot_f32(a, b, n) + k->dot_f64(c, e, n) + k->dot_exact_f32(a, c, n) + k->dot_exact_f64(c, e, n);
     sum += k->sqeuclidean_f32(a, b, n) + k->sqeuclidean_f64(c, e, n) + k->l1_f32(a, b, n) + k->l1_f64(c, e, n);
     k->dot_moments_f32(a, b, n, three);
+    struct bm_look seen;
+    if (n > 0) k->look_f32(a, n, 0.5, NULL, &seen);
+    if (n > 0) k->look_f64(c, n, 0.5, NULL, &seen);
     k->dot_moments_f64(c, e, n, three);
 
     static const int64_t ITEM[] = {4, 8, 2, 1, 1, 2, 2, 4, 4, 8, 8};

@@ -47,6 +47,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),
         *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),

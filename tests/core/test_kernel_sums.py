@@ -136,3 +136,26 @@ def test_infinities_and_nan_come_through(kernels, precision, name, d):
         out = np.zeros(3)
         getattr(kernels, f"dot_moments_{precision}")(a, b, d, out)
         assert np.isnan(out).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("d", SIZES[1:])
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_a_look_at_numbers_gives_sums_about_a_pivot_their_range_and_squares_of_columns(kernels, precision, d, place):
+    v = place(pair(d, precision)[0])
+    squares, seen = np.full(d, 2.0), np.zeros(4)
+    getattr(kernels, f"look_{precision}")(v, d, 2.5, squares, seen)
+    apart = v.astype(np.longdouble) - 2.5
+    expected = [apart.sum(), (apart**2).sum(), v.min(), v.max()]
+    np.testing.assert_allclose(seen, np.array(expected).astype(np.float64), rtol=1e-12)
+    np.testing.assert_allclose(squares, 2.0 + v.astype(np.float64) ** 2, rtol=1e-15)
+    getattr(kernels, f"look_{precision}")(v, d, 2.5, None, seen)
+    np.testing.assert_allclose(seen, np.array(expected).astype(np.float64), rtol=1e-12)
+
+
+def test_a_look_shows_what_is_not_finite(kernels, precision):
+    for bad in (np.nan, np.inf, -np.inf):
+        v = np.ones(100, dtype=PRECISIONS[precision])
+        v[37] = bad
+        seen = np.zeros(4)
+        getattr(kernels, f"look_{precision}")(v, 100, 0.0, None, seen)
+        assert not np.isfinite(seen[:2]).all()

@@ -5,13 +5,14 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
+from banditmips.core.kernels cimport bm_kernels, bm_look
+
 ctypedef fused real:
     float
     double
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
-    SHORT = 32  # entries that are summed without a break
 cdef double FAR = 16.0
 """Squares about a pivot may be so many times those about the mean; else the pivot was too far from it."""
 
@@ -27,30 +28,11 @@ cdef struct RowState:
     double high
 
 
-cdef void _sums_about(const real* stretch, int64_t size, double pivot, double* total, double* squares) noexcept nogil:
-    cdef double x, sum_x, sum_squares
-    cdef int64_t j, start = 0, stop
-    total[0], squares[0] = 0.0, 0.0
-    while start < size:  # short sums first: fewer roundings on the way of each number
-        stop = min(start + SHORT, size)
-        sum_x, sum_squares = 0.0, 0.0
-        for j in range(start, stop):
-            x = stretch[j] - pivot
-            sum_x += x
-            sum_squares += x * x
-        total[0] += sum_x
-        squares[0] += sum_squares
-        start = stop
-
-
-cdef void _range(const real* stretch, int64_t size, RowState* state) noexcept nogil:
-    cdef real low = stretch[0], high = stretch[0]
-    cdef int64_t j
-    for j in range(size):
-        low = stretch[j] if stretch[j] < low else low
-        high = stretch[j] if stretch[j] > high else high
-    state.low = min(state.low, <double> low)
-    state.high = max(state.high, <double> high)
+cdef void _look(const real* stretch, int64_t size, double pivot, double* column_squares, bm_look* seen) noexcept nogil:
+    if real is float:
+        bm_kernels().look_f32(stretch, size, pivot, column_squares, seen)
+    else:
+        bm_kernels().look_f64(stretch, size, pivot, column_squares, seen)
 
 
 cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
@@ -64,7 +46,8 @@ cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
 
 cdef void _add_row(const real* row, int64_t size, double* column_squares, RowState* state) noexcept nogil:
     """Go through a row whose entries before these, if any, have been seen by nobody here."""
-    cdef int64_t start = 0, count, j
+    cdef int64_t start = 0, count
+    cdef bm_look seen
     cdef double total, squares, scatter, mean, part, difference
     # Volatile: no compiler may change the order of sums in which large numbers take each other off.
     cdef volatile double pivot, moved
@@ -74,11 +57,13 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
         pivot = state.base + state.mean
-        _sums_about(row + start, count, pivot, &total, &squares)
+        _look(row + start, count, pivot, column_squares + start, &seen)
+        total, squares = seen.total, seen.squares
         scatter = squares - total * (total / count)
         if squares > FAR * scatter:
             pivot += total / count
-            _sums_about(row + start, count, pivot, &total, &squares)
+            _look(row + start, count, pivot, <double*> NULL, &seen)
+            total, squares = seen.total, seen.squares
             scatter = max(squares - total * (total / count), 0.0)
             if is_new and start == 0:
                 state.base = pivot
@@ -92,9 +77,7 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
             state.mean = _add_exactly(state.mean, difference * part, &state.mean_lost)
             scatter += difference * part * start * difference
         state.scatter = _add_exactly(state.scatter, scatter, &state.scatter_lost)
-        _range(row + start, count, state)
-        for j in range(start, start + count):
-            column_squares[j] += <double> row[j] * row[j]
+        state.low, state.high = min(state.low, seen.low), max(state.high, seen.high)
         start += count
 
 

@@ -23,6 +23,12 @@ cdef extern from "c/kernels.h" nogil:
         double squares
         double largest
 
+    cdef struct bm_look:
+        double total
+        double squares
+        double low
+        double high
+
     cdef struct bm_query_batch:
         const uint64_t *planes
         int64_t plane_stride_words
@@ -44,6 +50,8 @@ cdef extern from "c/kernels.h" nogil:
         void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double *out) noexcept nogil
         double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
+        void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
 

@@ -19,6 +19,11 @@ extern "C" {
 
 enum bm_dtype { BM_F32, BM_F64, BM_F16, BM_I8, BM_U8 /* bool too */, BM_I16, BM_U16, BM_I32, BM_U32, BM_I64, BM_U64 };
 
+/* What a pass over a stretch of a row learns: sums about a pivot, and the range. */
+struct bm_look {
+    double total, squares, low, high;
+};
+
 struct bm_moments {
     double total;   /* the sum; NaN if there is a NaN */
     double size;    /* the sum of |q| */
@@ -57,6 +62,9 @@ struct bm_kernels {
 
     double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d);
     double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d);
+    /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. */
+    void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
+    void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
     double (*l1_f32)(const float *a, const float *b, int64_t d);
     double (*l1_f64)(const double *a, const double *b, int64_t d);
 

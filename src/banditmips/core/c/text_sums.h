@@ -73,6 +73,46 @@ static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     return sum;
 }
 
+/* Sums about a pivot, the range, and squares added to those of the columns (unless these are NULL), in one pass. */
+static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out) {
+    v_f64 t0 = {0}, t1 = {0}, s0 = {0}, s1 = {0}, high = (v_f64){0} + -INFINITY, negative_low = high;
+    int64_t j = 0;
+    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        const v_f64 x = F(load_wide)(v + j), y = F(load_wide)(v + j + LANES_f64);
+        const v_f64 x_apart = x - pivot, y_apart = y - pivot;
+        t0 += x_apart;
+        t1 += y_apart;
+        s0 += x_apart * x_apart;
+        s1 += y_apart * y_apart;
+        high = max_f64(high, max_f64(x, y));
+        negative_low = max_f64(negative_low, max_f64(-x, -y));
+        if (column_squares) {
+            store_f64(column_squares + j, load_f64(column_squares + j) + x * x);
+            store_f64(column_squares + j + LANES_f64, load_f64(column_squares + j + LANES_f64) + y * y);
+        }
+    }
+    double highs[LANES_f64], negative_lows[LANES_f64];
+    store_f64(highs, high);
+    store_f64(negative_lows, negative_low);
+    out->total = sum_f64(t0 + t1);
+    out->squares = sum_f64(s0 + s1);
+    out->low = INFINITY;
+    out->high = -INFINITY;
+    for (int i = 0; i < LANES_f64; i++) {
+        if (highs[i] > out->high) out->high = highs[i];
+        if (-negative_lows[i] < out->low) out->low = -negative_lows[i];
+    }
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x_real, v + j);
+        const double x = x_real, apart = x - pivot;
+        out->total += apart;
+        out->squares += apart * apart;
+        if (x > out->high) out->high = x;
+        if (x < out->low) out->low = x;
+        if (column_squares) column_squares[j] += x * x;
+    }
+}
+
 static void F(dot_moments_slowly)(const REAL *v, const REAL *q, int64_t d, double out[3]) {
     out[0] = out[1] = out[2] = 0;
     for (int64_t j = 0; j < d; j++) {

@@ -79,6 +79,7 @@ ALWAYS_INLINE v_u64 load_u64(const uint64_t *p) {
     return x;
 }
 ALWAYS_INLINE void store_f32(float *p, v_f32 x) { memcpy(p, &x, sizeof x); }
+ALWAYS_INLINE void store_f64(double *p, v_f64 x) { memcpy(p, &x, sizeof x); }
 ALWAYS_INLINE void store_i32(int32_t *p, v_i32 x) { memcpy(p, &x, sizeof x); }
 ALWAYS_INLINE v_f64 load_wide_f64(const double *p) { return load_f64(p); }
 ALWAYS_INLINE v_f64 widen_f64(v_f64 x) { return x; }
