@@ -82,8 +82,8 @@ def search(
     epsilon : float
         Shortfall allowed, in units of the score: stop once no atom can beat a returned one by more than that.
     objective : {"inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"}
-        What to maximise; the correlation is the cosine of vectors less their means. Both need the atoms' norms: a search
-        without an index reads all atoms for them.
+        What to maximise; the correlation is the cosine of vectors less their means. Both need the atoms' norms: a
+        search without an index reads all atoms for them.
     sampling : {"auto", "weighted", "optimal", "uniform", "sorted"}
         How to choose coordinates: ``weighted`` by ``|q|**(2*beta)``; ``optimal`` by Theorem 2 of the paper (needs an
         index); ``uniform``; ``sorted`` by falling |q|, which is the paper's BanditMIPS-alpha and promises nothing.
