@@ -307,7 +307,8 @@ def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
-    check_needs(options, atom_set.known_range, atom_set.facts is not None)
+    if options.delta > 0.0:  # all products need to know nothing
+        check_needs(options, atom_set.known_range, atom_set.facts is not None)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"

@@ -99,7 +99,7 @@ def truth(name: str, n: int, d: int, number: int, objective: str) -> tuple[NDArr
     scores, rounding = q @ v.T, eps * (np.abs(q) @ np.abs(v).T)
     if objective == "cosine":
         product = np.maximum(lengths[0] * lengths[1], np.finfo(np.float64).tiny)
-        return scores / product, rounding / product + eps * np.abs(scores) / product
+        return scores / product, rounding / product + 4.0 * eps * np.abs(scores) / product
     return scores, rounding
 
 

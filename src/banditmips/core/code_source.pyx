@@ -184,11 +184,11 @@ cdef class CodeSource(Source):
     cpdef bint should_finish(self, int64_t size) except -1:
         """Whether the survivors' rows take less time than a round that reaches `size` cells.
 
-        Where multiplies are to be saved, whether a code has told half as much as it would take to know: what is spent on codes
-        in vain is then at most half of what all products take.
+        Where multiplies are to be saved, whether a code would then have taken more than about half (nine sixteenths, so
+        that a prefix just above the half still counts) of what an exact row takes: more is not spent on codes in vain.
         """
         if self.full_time == 0.0:
-            return 2 * size > self.row_cost
+            return 16 * size > 9 * self.row_cost
         cdef double rows = self.alive.n * self.row_time
         cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
