@@ -23,8 +23,8 @@ class Kind:
     ----------
     separable
         Whether estimates can rule out most of the atoms for most queries. (Measured: intervals from the signs of all
-        rotated coordinates leave less than half of 64 atoms at d = 4,096.) If not, exact products have to decide, or what
-        `fit` knows of the atoms decides before any estimate.
+        rotated coordinates leave less than half of 64 atoms at d = 4,096.) If not, exact products have to decide, or
+        what `fit` knows of the atoms decides before any estimate.
     needles
         Whether what decides sits in so few entries, beside noise, that no sample shows it: nothing can be promised
         without a pass over the atoms.

@@ -234,7 +234,7 @@ def spike_trains(rng, n, d):
     return spikes.astype(np.uint8), (kept | (rng.random((N_QUERIES, d)) < 0.01)).astype(np.uint8)
 
 
-@kind()
+@kind(separable=False)
 def compositions(rng, n, d):
     """Shares of a whole, most of it in few parts."""
     rows = rng.gamma(0.05, size=(n + N_QUERIES, d)) * rng.lognormal(sigma=1.0, size=d) + 1e-12

@@ -4,7 +4,7 @@ The query is rotated once, when the first cells are asked for, and rounded to a 
 Rounding is random (by the seed's dither), so that its error too is sub-Gaussian, with half a step for each cell.
 """
 
-from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
+from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
@@ -199,7 +199,7 @@ cdef class CodeSource(Source):
             return size < self.row_multiplies
         for t in range(self.codes._errors.shape[0]):
             end = self.codes._ends[t] if t < self.codes.n_rungs else self.most
-            if end > self.size and (end - self.size) * n + self._will_be_left(t) * self.row_multiplies < n * self.row_multiplies:
+            if end > self.size and (end - self.size) * n < (n - self._will_be_left(t)) * self.row_multiplies:
                 return True
         return False
 
@@ -207,14 +207,17 @@ cdef class CodeSource(Source):
         """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
         cdef Survivors alive = self.alive
         cdef Py_ssize_t t, n_left = 0
-        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar
+        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar, error
         if alive.n <= alive.k:
             return alive.n
         for t in range(alive.n):
             alive.lower[t] = alive.ranked(t)
         bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
         for t in range(alive.n):
-            n_left += alive.lower[t] + reach * self.codes._errors[rung, alive.rows[t]] >= bar
+            error = reach * self.codes._errors[rung, alive.rows[t]]
+            if self.scores._has_factors:
+                error *= fabs(self.scores._factors[alive.rows[t]])
+            n_left += alive.lower[t] + error >= bar
         return n_left
 
     cpdef bint wants_leaders(self) except -1:
