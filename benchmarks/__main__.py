@@ -24,6 +24,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer queries and smaller shapes: at most 5 minutes")
     parser.add_argument("--out", type=Path, default=Path("results/bench"), help="folder for tables, charts, raw rows")
     parser.add_argument("--only", nargs="+", metavar="ROW", help="only sections whose name begins like this")
+    parser.add_argument(
+        "--update-docs",
+        action="store_true",
+        help="measure nothing: put what runs have left in --out into docs/performance.md and its charts",
+    )
     parser.add_argument("--threads", type=int, default=1, help="threads for everyone (default 1)")
     options = parser.parse_args(arguments)
     if options.threads < 1:
@@ -36,8 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
     for variable in _THREAD_VARIABLES:
         os.environ[variable] = str(options.threads)
-    from benchmarks.run import run
+    from benchmarks.run import run, write_docs
 
+    if options.update_docs:
+        return write_docs(options.out)
     return run(options.quick, options.out, options.only, options.threads)
 
 

@@ -77,7 +77,7 @@ def read_published(path: Path) -> list[Published]:
 
 def comparison_methods(point: Published) -> list[Method]:
     """Return our methods with the settings that the authors' program has for a point of figure 2."""
-    race = {"delta": point.delta, "rescore": False}
+    race = {"delta": point.delta, "minimise": "multiplies", "rescore": False}
     # Published per coordinate, here in units of the inner product.
     within_epsilon = {**race, "epsilon": point.epsilon * point.d}
     quantisers = {"codebooks": 3, "codewords": 20, "rerank": 1}

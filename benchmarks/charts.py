@@ -1,4 +1,4 @@
-"""Charts: the speed-up of each row beside its goal, and the frontier between the race and BLAS."""
+"""Charts: the speed-up on real data, warm and cold, and the frontier between the search and BLAS."""
 
 from __future__ import annotations
 
@@ -8,51 +8,54 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.goals import FIGURES, Line, verdict
+from benchmarks.goals import Row, times
 from benchmarks.records import Record, best_flat
 
-__all__ = ["draw_frontier", "draw_speed_ups", "speed_up_grid"]
+__all__ = ["draw_frontier", "draw_real", "real_bars", "speed_up_grid"]
 
-_REACHED, _MISSED, _NO_GOAL = "#0072B2", "#D55E00", "#999999"
+_WARM, _COLD = "#D55E00", "#0072B2"
 
 
-def draw_speed_ups(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Draw a bar for each line that compares our time with the reference's, and a mark at its goal."""
-    bars = [bar for line in lines if (bar := _bar(line)) is not None]
-    if not bars:
+def draw_real(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw two bars, warm and cold, for each row of real data: fitted, rows in order, one query, k = 1 and k = 10."""
+    chosen = real_bars(rows)
+    if not chosen:
         return []
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 1.2 + 0.3 * len(bars)), layout="constrained")
+    figure = Figure(figsize=(8.0, 1.4 + 0.42 * len(chosen)), layout="constrained")
     axes = figure.subplots()
-    heights = np.arange(len(bars))[::-1]
-    colours = {True: _REACHED, False: _MISSED, None: _NO_GOAL}
-    for height, (_, value, goal, reached) in zip(heights, bars, strict=True):
-        axes.barh(height, value - 1.0, left=1.0, color=colours[reached], height=0.6)
-        # Beyond the mark where the mark would cross the number.
-        end = max(value, 1.0) if goal is None or goal > 4 * value else max(value, 1.0, goal)
-        text = FIGURES["speed_up"].write(value)
-        axes.annotate(text, (end, height), (5, 0), textcoords="offset points", va="center", fontsize=8)
-        if goal is not None:
-            axes.plot([goal, goal], [height - 0.42, height + 0.42], color="black", lw=2)
+    heights = np.arange(len(chosen))[::-1]
+    for shift, colour, state in ((0.19, _WARM, "warm"), (-0.19, _COLD, "cold")):
+        values = [getattr(row, state).speed_up for row in chosen]
+        axes.barh(heights + shift, np.array(values) - 1.0, left=1.0, color=colour, height=0.36, label=state)
+        for height, value in zip(heights + shift, values, strict=True):
+            place = (max(value, 1.0), height)
+            axes.annotate(times(value), place, (4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_xscale("log")
     axes.axvline(1.0, color="black", lw=0.8)
-    axes.set_yticks(heights, [bar[0] for bar in bars], fontsize=8)
-    axes.set_xlabel("times as fast as the better of NumPy BLAS and FAISS flat (median)")
-    axes.set_title("Black marks: goals. Blue: reached. Orange: not reached. Grey: no goal.", fontsize=9)
+    labels = [f"{row.work} {row.shape[0]:,} x {row.shape[1]:,}, {row.asked}" for row in chosen]
+    axes.set_yticks(heights, labels, fontsize=8)
+    axes.set_xlabel(
+        "times as fast as the full product (median; the better of NumPy BLAS and FAISS flat, or scipy.sparse)"
+    )
+    axes.set_title("Real data, after fit, one query at a time", fontsize=10)
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.12, y=0.01)
     return _save(figure, folder, "speed-up")
 
 
-def _bar(line: Line) -> tuple[str, float, float | None, bool | None] | None:
-    """Name, speed-up, goal as a speed-up, and verdict; None for a line that is not about the reference's time."""
-    if line.goal.figure not in ("speed_up", "of_reference") or line.reference_name not in ("NumPy BLAS", "FAISS flat"):
-        return None
-    limit = line.goal.limit
-    if line.goal.figure == "speed_up":
-        return line.row, line.value, limit, verdict(line)
-    return line.row, 1.0 / line.value, None if limit is None else 1.0 / limit, verdict(line)
+def real_bars(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that the chart of real data shows, in their order."""
+    return [
+        row
+        for row in rows
+        if row.section.startswith("real-")
+        and not row.section.endswith("-columns")
+        and row.way == "fitted"
+        and row.asked in ("k = 1", "k = 10")
+    ]
 
 
 def speed_up_grid(records: Sequence[Record], way: str) -> tuple[list[int], list[int], Any]:
@@ -65,7 +68,7 @@ def speed_up_grid(records: Sequence[Record], way: str) -> tuple[list[int], list[
             here = [record for record in records if record.shape == (n, d)]
             ours = [record for record in here if record.kind == "ours" and record.name == way]
             if ours:
-                grid[i, j] = best_flat(here).summary.median / ours[0].summary.median
+                grid[i, j] = best_flat(here).summary().median / ours[0].summary().median
     return sizes_n, sizes_d, grid
 
 
@@ -85,7 +88,7 @@ def draw_frontier(records: Sequence[Record], folder: Path) -> list[Path]:
         for (i, j), value in np.ndenumerate(grid):
             if np.isfinite(value):
                 colour = "black" if 0.15 < value < 30 else "white"  # the ends of the scale are dark
-                axes.text(j + 0.5, i + 0.5, FIGURES["speed_up"].write(value), color=colour, ha="center", va="center")
+                axes.text(j + 0.5, i + 0.5, times(value), color=colour, ha="center", va="center")
         for start, end in _frontier(grid >= 1.0, np.isfinite(grid)):
             axes.plot(*zip(start, end, strict=True), color="black", lw=2.5, solid_capstyle="round")
         axes.set_xticks(np.arange(len(sizes_d)) + 0.5, [f"{d:,}" for d in sizes_d])

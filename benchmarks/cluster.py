@@ -96,11 +96,11 @@ def compare(client: Any, name: str, n: int, d: int, ks: tuple[int, ...]) -> Iter
     """Search the same queries in this process and on the cluster."""
     atoms, queries = DATASETS[name](n, d, N_QUERIES, seed=0)
     scores = queries.astype(np.float64) @ atoms.T.astype(np.float64)
-    one = bm.BanditMIPS(delta=DELTA).fit(atoms)
+    one = bm.BanditMIPS(delta=DELTA, minimise="multiplies").fit(atoms)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "atoms.npy")
         np.save(path, atoms)
-        two = DistributedMIPS(client, delta=DELTA).fit(path)
+        two = DistributedMIPS(client, delta=DELTA, minimise="multiplies").fit(path)
         for k in ks:
             best = np.sort(np.argsort(-scores, axis=1, kind="stable")[:, :k])
             for rescore in (False, True):

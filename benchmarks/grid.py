@@ -13,7 +13,7 @@ __all__ = ["NAME", "WAYS", "run_grid", "shapes"]
 
 NAME = "grid"
 WAYS = (Ours("fitted", True), Ours("no fit", False))
-_BUDGET, _QUERIES = 1.0, 16
+_BUDGET, _QUERIES = 0.5, 16
 """Seconds for one way of answering in one cell, and queries of a cell: a chart needs no fourth digit."""
 _LARGE = 1 << 30
 """Bytes of atoms from which FAISS, which copies them, is left out; both are limited by memory there, and equal."""

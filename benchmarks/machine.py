@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +40,7 @@ def describe_machine(threads: int) -> dict[str, Any]:
     }
 
 
-def load_warning(facts: dict[str, Any]) -> str | None:
+def load_warning(facts: Mapping[str, Any]) -> str | None:
     """Return a warning if the machine was not quiet before the run, or None."""
     load = facts["load_average"][0]
     if load <= QUIET_LOAD:

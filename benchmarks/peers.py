@@ -10,42 +10,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Search
+from benchmarks.full import build_blas, build_scipy
+from benchmarks.searchers import EFFORTS, Problem, Searcher
 
-__all__ = ["FLAT", "GRAPHS", "PEERS", "Peer", "Searcher", "missing_peers"]
+__all__ = ["CODES", "FLAT", "GRAPHS", "PEERS", "Peer", "missing_peers"]
 
-EFFORTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Search efforts that are tried in turn until a graph's recall is at least ours."""
 _LINKS, _BUILD_EFFORT = 16, 100
 """Links of an atom and candidates while building, for all graphs: common choices, the same for each."""
 
 
-@dataclass
-class Searcher:
-    """Something that answers.
+@dataclass(frozen=True)
+class Peer:
+    """A way of answering that can be built for any atoms.
 
     Attributes
     ----------
-    set_effort
-        For an approximate index: how hard to search, one of `EFFORTS`. None for an exact one.
-    extra_bytes
-        Memory beside the atoms, where the index knows it.
+    most_d
+        Coordinates above which it cannot be had: a dense rotation is d x d.
     """
-
-    search: Search
-    set_effort: Callable[[int], None] | None = None
-    extra_bytes: int | None = None
-    setting: str = ""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A way of answering that can be built for any atoms."""
 
     name: str
     kind: str
     module: str
-    build: Callable[[NDArray[Any], int], Searcher]
+    build: Callable[[Any, int, Problem], Searcher]
+    most_d: int | None = None
+
+    def refusal(self, d: int) -> str | None:
+        """Why it cannot be built for atoms of d coordinates, or None."""
+        if self.most_d is not None and d > self.most_d:
+            return f"its rotation is a dense {d:,} x {d:,} matrix"
+        return None
 
 
 def missing_peers() -> dict[str, str]:
@@ -59,34 +53,29 @@ def missing_peers() -> dict[str, str]:
     return missing
 
 
-def _build_blas(atoms: NDArray[Any], threads: int) -> Searcher:
-    # The threads were set before NumPy was imported.
-    def search(request: NDArray[Any]) -> NDArray[Any]:
-        if request.ndim == 1:
-            return np.asarray(np.argmax(atoms @ request))
-        return np.asarray(np.argmax(request @ atoms.T, axis=1))
-
-    return Searcher(search, extra_bytes=0)
-
-
-def _search_faiss(index: Any) -> Search:
-    def search(request: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = index.search(request if request.ndim == 2 else request[np.newaxis], 1)[1]
+def _search_faiss(index: Any) -> Callable[[NDArray[Any], int], NDArray[Any]]:
+    def search(request: NDArray[Any], k: int) -> NDArray[Any]:
+        found: NDArray[Any] = index.search(request if request.ndim == 2 else request[np.newaxis], k)[1]
         return found
 
     return search
 
 
-def _build_faiss_flat(atoms: NDArray[Any], threads: int) -> Searcher:
+def _build_faiss_flat(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
     import faiss
 
     faiss.omp_set_num_threads(threads)
-    index = faiss.IndexFlatIP(atoms.shape[1])
-    index.add(atoms)
-    return Searcher(_search_faiss(index), extra_bytes=atoms.nbytes)
+    d = atoms.shape[1]
+    rows = np.ascontiguousarray(atoms, dtype=np.float32)
+    if problem.objective == "cosine":
+        rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    metrics = {"neg_sqeuclidean": faiss.METRIC_L2, "neg_l1": faiss.METRIC_L1}
+    index = faiss.IndexFlat(d, metrics.get(problem.objective, faiss.METRIC_INNER_PRODUCT))
+    index.add(rows)
+    return Searcher(_search_faiss(index), extra_bytes=4 * atoms.shape[0] * d)
 
 
-def _build_faiss_hnsw(atoms: NDArray[Any], threads: int) -> Searcher:
+def _build_faiss_hnsw(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
     import faiss
 
     faiss.omp_set_num_threads(threads)
@@ -100,17 +89,57 @@ def _build_faiss_hnsw(atoms: NDArray[Any], threads: int) -> Searcher:
     return Searcher(_search_faiss(index), set_effort)
 
 
-def _build_hnswlib(atoms: NDArray[Any], threads: int) -> Searcher:
+def _build_rabitq(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
+    """Sign bits of a dense rotation with 8-bit queries, then exact products of the best candidates."""
+    import faiss
+
+    faiss.omp_set_num_threads(threads)
+    d = atoms.shape[1]
+    codes = faiss.IndexRaBitQ(d, faiss.METRIC_INNER_PRODUCT)
+    codes.qb = 8
+    rotated = faiss.IndexPreTransform(faiss.RandomRotationMatrix(d, d), codes)
+    return _refined(faiss.IndexRefineFlat(rotated), atoms)
+
+
+def _build_rabitq_fastscan(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
+    import faiss
+
+    faiss.omp_set_num_threads(threads)
+    d = atoms.shape[1]
+    codes = faiss.IndexRaBitQFastScan(d, faiss.METRIC_INNER_PRODUCT)
+    rotated = faiss.IndexPreTransform(faiss.RandomRotationMatrix(d, d), codes)
+    return _refined(faiss.IndexRefineFlat(rotated), atoms)
+
+
+def _refined(index: Any, atoms: NDArray[Any]) -> Searcher:
+    index.train(atoms)
+    index.add(atoms)
+
+    def set_effort(effort: int) -> None:
+        index.k_factor = float(effort)
+
+    return Searcher(_search_faiss(index), set_effort)
+
+
+def _build_hnswlib(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
     import hnswlib
 
     index = hnswlib.Index("ip", atoms.shape[1])
     index.init_index(len(atoms), M=_LINKS, ef_construction=_BUILD_EFFORT, random_seed=0)
     index.set_num_threads(threads)
     index.add_items(atoms, num_threads=threads)
-    return Searcher(lambda request: index.knn_query(request, 1)[0], index.set_ef)
+
+    def search(request: NDArray[Any], k: int) -> NDArray[Any]:
+        try:
+            found: NDArray[Any] = index.knn_query(request, min(k, len(atoms)))[0]
+        except RuntimeError:  # its walk ended before it had found k atoms
+            return np.full((len(np.atleast_2d(request)), k), -1)
+        return found
+
+    return Searcher(search, index.set_ef)
 
 
-def _build_usearch(atoms: NDArray[Any], threads: int) -> Searcher:
+def _build_usearch(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
     from usearch.index import Index
 
     index: Any = Index(ndim=atoms.shape[1], metric="ip", dtype="f32", connectivity=_LINKS, expansion_add=_BUILD_EFFORT)
@@ -119,10 +148,10 @@ def _build_usearch(atoms: NDArray[Any], threads: int) -> Searcher:
     def set_effort(effort: int) -> None:
         index.expansion_search = effort
 
-    return Searcher(lambda request: index.search(request, 1, threads=threads).keys, set_effort)
+    return Searcher(lambda request, k: index.search(request, k, threads=threads).keys, set_effort)
 
 
-def _build_scann(atoms: NDArray[Any], threads: int) -> Searcher:
+def _build_scann(atoms: NDArray[Any], threads: int, problem: Problem) -> Searcher:
     from scann import scann_ops_pybind
 
     n = len(atoms)
@@ -137,16 +166,27 @@ def _build_scann(atoms: NDArray[Any], threads: int) -> Searcher:
         chosen["pre_reorder_num_neighbors"] = min(n, effort)
         chosen["leaves_to_search"] = min(n_leaves, max(1, effort // 8))
 
-    return Searcher(lambda request: index.search(request, final_num_neighbors=1, **chosen)[0], set_effort)
+    def search(request: NDArray[Any], k: int) -> NDArray[Any]:
+        ask = index.search if request.ndim == 1 else index.search_batched
+        found: NDArray[Any] = ask(request, final_num_neighbors=k, **chosen)[0]
+        return found
+
+    return Searcher(search, set_effort)
 
 
 PEERS = {
-    "blas": Peer("NumPy BLAS", "flat", "numpy", _build_blas),
+    "blas": Peer("NumPy BLAS", "flat", "numpy", build_blas),
+    "scipy": Peer("scipy.sparse", "flat", "scipy", build_scipy),
     "faiss_flat": Peer("FAISS flat", "flat", "faiss", _build_faiss_flat),
-    "faiss_hnsw": Peer("FAISS HNSW", "graph", "faiss", _build_faiss_hnsw),
-    "hnswlib": Peer("hnswlib", "graph", "hnswlib", _build_hnswlib),
-    "usearch": Peer("usearch", "graph", "usearch", _build_usearch),
-    "scann": Peer("ScaNN", "graph", "scann", _build_scann),
+    "faiss_rabitq": Peer("FAISS RaBitQ refined", "approximate", "faiss", _build_rabitq, most_d=2_048),
+    "faiss_rabitq_fastscan": Peer(
+        "FAISS RaBitQ FastScan refined", "approximate", "faiss", _build_rabitq_fastscan, most_d=2_048
+    ),
+    "faiss_hnsw": Peer("FAISS HNSW", "approximate", "faiss", _build_faiss_hnsw),
+    "hnswlib": Peer("hnswlib", "approximate", "hnswlib", _build_hnswlib),
+    "usearch": Peer("usearch", "approximate", "usearch", _build_usearch),
+    "scann": Peer("ScaNN", "approximate", "scann", _build_scann),
 }
 FLAT = ("blas", "faiss_flat")
+CODES = ("faiss_rabitq", "faiss_rabitq_fastscan")
 GRAPHS = ("faiss_hnsw", "hnswlib", "usearch", "scann")

@@ -99,7 +99,7 @@ def compare(n: int, d: int, n_dictionaries: int, n_signals: int, seed: int) -> t
         fit_seconds.append(time.perf_counter() - start)
         methods = make_methods(atoms, fitted)
         for method in methods[1:]:
-            method.run(atoms[0] - 0.5 * atoms[1])  # warm-up
+            method.run(atoms[0] - 0.5 * atoms[1])  # warmed up
         for signal in draw_signals(atoms, n_signals, rng):
             reference: NDArray[np.float64] | None = None
             for method in methods:

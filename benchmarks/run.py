@@ -10,30 +10,47 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import grid, growth, multiplies
-from benchmarks.charts import draw_frontier, draw_speed_ups
+from benchmarks import grid, growth, multiplies, real_rows
+from benchmarks.charts import draw_frontier, draw_real
+from benchmarks.docs_page import update_docs
 from benchmarks.machine import describe_machine, load_warning
+from benchmarks.options import option_workloads
 from benchmarks.peers import PEERS, missing_peers
-from benchmarks.report import aligned, grid_cells, main_cells, memory_line, peer_cells, write_rows, write_tables
+from benchmarks.real import SourceMissingError
+from benchmarks.report import aligned, all_tables, write_tables
+from benchmarks.results import read_sections, write_section
 from benchmarks.runner import Outcome, run_workload
-from benchmarks.workloads import ML_100K, WORKLOADS, Scale
+from benchmarks.synthetic import ML_100K, WORKLOADS
+from benchmarks.workloads import Scale, Workload
 
-__all__ = ["choose", "run", "sections"]
+__all__ = ["choose", "run", "sections", "write_docs"]
 
 Section = Callable[[Scale], Outcome]
 
 
 def sections(missing: Sequence[str] = ()) -> dict[str, Section]:
     """Return all sections by name, in the order in which they run."""
-    all_sections: dict[str, Section] = {
-        workload.name: functools.partial(run_workload, workload, missing=missing) for workload in WORKLOADS
+    every: dict[str, Section] = {
+        workload.name: functools.partial(_run_real, workload, missing=missing)
+        for workload in (*real_rows.real_workloads(), *real_rows.graph_workloads())
+    }
+    every |= {
+        workload.name: functools.partial(run_workload, workload, missing=missing)
+        for workload in (*WORKLOADS, *option_workloads())
     }
     if not (ML_100K / "u.data").exists():
-        all_sections["movielens-100k"] = _without_movielens
-    all_sections[growth.NAME] = growth.run_growth
-    all_sections[multiplies.NAME] = multiplies.run_multiplies
-    all_sections[grid.NAME] = functools.partial(grid.run_grid, missing=tuple(missing))
-    return all_sections
+        every["movielens-100k"] = _without_movielens
+    every[growth.NAME] = growth.run_growth
+    every[multiplies.NAME] = multiplies.run_multiplies
+    every[grid.NAME] = functools.partial(grid.run_grid, missing=tuple(missing))
+    return every
+
+
+def _run_real(workload: Workload, scale: Scale, missing: Sequence[str]) -> Outcome:
+    try:
+        return run_workload(workload, real_rows.with_budget(scale), missing)
+    except SourceMissingError as error:
+        return Outcome(notes=[f"{workload.name}: skipped, because {error}"])
 
 
 def _without_movielens(scale: Scale) -> Outcome:
@@ -66,8 +83,6 @@ def run(quick: bool, out: Path, only: Sequence[str] | None, threads: int) -> int
     ]
     for note in notes:
         print(note, flush=True)
-    raw = out / "raw.jsonl"
-    raw.unlink(missing_ok=True)
     outcomes, failed = {}, []
     for name, section in chosen.items():
         outcome = _run_section(name, section, Scale.of(quick, threads))
@@ -78,7 +93,8 @@ def run(quick: bool, out: Path, only: Sequence[str] | None, threads: int) -> int
         outcomes[name] = outcome
         notes += outcome.notes
         # Written at once, so that a long run that is stopped leaves what it has measured.
-        write_rows(raw, outcome.rows + [record.to_json() for record in outcome.records], facts)
+        if outcome.records or outcome.counts:
+            write_section(out / "raw", name, outcome, facts, quick)
     _publish(outcomes, out, facts, notes)
     if warning:
         print(f"\n{warning}")
@@ -103,23 +119,28 @@ def _run_section(name: str, section: Section, scale: Scale) -> Outcome | None:
 
 def _publish(outcomes: dict[str, Outcome], out: Path, facts: dict[str, Any], notes: Sequence[str]) -> None:
     """Print the tables, and write them and the charts."""
+    rows = [row for name, outcome in outcomes.items() if name != grid.NAME for row in outcome.rows]
     lines = [line for outcome in outcomes.values() for line in outcome.lines]
     plain = [record for name, outcome in outcomes.items() if name != grid.NAME for record in outcome.records]
     shapes = outcomes[grid.NAME].records if grid.NAME in outcomes else []
-    memory = memory_line(plain)
-    lines += [memory] if memory else []
-    tables = [
-        ("Figures and goals", main_cells(lines)),
-        ("Every way of answering", peer_cells(plain)),
-        ("Speed-up by shape, ratings, one query", grid_cells(shapes)),
-    ]
-    tables = [(title, cells) for title, cells in tables if len(cells) > 1]
+    tables = all_tables(rows, lines, plain, shapes)
     for title, cells in tables:
         print(f"\n{title}\n\n{aligned(cells)}")
     write_tables(out / "table.md", tables, facts, notes)
-    written = [out / "table.md", out / "raw.jsonl"]
+    written = [out / "table.md", out / "raw"]
     try:
-        written += draw_speed_ups(lines, out) + draw_frontier(shapes, out)
+        written += draw_real(rows, out) + draw_frontier(shapes, out)
     except ImportError as error:
         print(f"no charts: {error}")
     print("\nwritten: " + ", ".join(str(path) for path in written))
+
+
+def write_docs(out: Path) -> int:
+    """Put what earlier runs have left in `out` into the documentation; return the exit code."""
+    measured = read_sections(out / "raw")
+    if not measured:
+        print(f"error: nothing was measured into {out / 'raw'}: run scripts/bench first", file=sys.stderr)
+        return 2
+    in_order = {name: measured[name] for name in sections() if name in measured}
+    print("written: " + ", ".join(str(path) for path in update_docs(in_order)))
+    return 0

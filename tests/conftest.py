@@ -19,7 +19,7 @@ class LinedArray(PartStore):
     """An array that is read in lines, and knows how many entries were read."""
 
     def __init__(self, array: NDArray[Any], line_width: int) -> None:
-        self.array = array
+        self._values = array
         self.shape = array.shape
         self.dtype = array.dtype
         self.line_width = line_width
@@ -34,7 +34,7 @@ class LinedArray(PartStore):
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         for span, (start, stop) in enumerate(spans):
             self.n_read += rows.size * (stop - start)
-            yield Part(span, slice(0, rows.size), start, self.array[rows, start:stop])
+            yield Part(span, slice(0, rows.size), start, self._values[rows, start:stop])
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def test_what_a_search_does_not_read_it_does_not_judge():
     atoms = changed(np.tile(np.arange(N, dtype=float)[:, np.newaxis], 4000), 2, 77, np.nan)
     query = np.ones(4000)
     query[77] = 0.0
-    result = bm.search(atoms, query, rescore=False)
+    result = bm.search(atoms, query, minimise="multiplies", rescore=False)
     assert result.indices[0] == N - 1
     assert result.checked is False
     with pytest.raises(ValueError, match="row 2, column 77"):
@@ -235,9 +235,9 @@ BAD_OPTIONS = {
     "sigma zero": ({"bound": "hoeffding", "sigma": 0.0}, ValueError, ["sigma", "positive", "0.0"]),
     "sigma infinite": ({"bound": "hoeffding", "sigma": np.inf}, ValueError, ["sigma", "finite", "inf"]),
     "sigma text": ({"bound": "hoeffding", "sigma": "guess"}, ValueError, ["sigma", "'estimate'", "'guess'"]),
-    "sigma unused": ({"sigma": 1.0}, ValueError, ["sigma", "'hoeffding'", "'paired'"]),
+    "sigma unused": ({"sigma": 1.0}, ValueError, ["sigma", "'hoeffding'", "'auto'"]),
     "sigma with bernstein": ({"bound": "bernstein", "sigma": 1.0}, ValueError, ["sigma", "hoeffding", "'bernstein'"]),
-    "range unused": ({"value_range": (-1, 1)}, ValueError, ["value_range", "bernstein", "'paired'"]),
+    "range unused": ({"value_range": (-1, 1)}, ValueError, ["value_range", "bernstein", "'auto'"]),
     "range reversed": ({"bound": "bernstein", "value_range": (1, -1)}, ValueError, ["value_range", "low <= high"]),
     "range infinite": ({"bound": "bernstein", "value_range": (0, np.inf)}, ValueError, ["value_range", "finite"]),
     "range of three": (
@@ -518,3 +518,20 @@ def test_masked_signals():
     assert found.indices.tolist() == [2]
     with pytest.raises(TypeError, match="signal is a masked array"):
         bm.matching_pursuit(ATOMS, np.ma.masked_less(ATOMS[2], 0), n_nonzero=1)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+def test_sparse_queries_with_places_outside_their_shape_are_refused(form):
+    """SciPy believes these places, and would write wherever they lead."""
+    queries = scipy.sparse.csr_array(np.ones((2, 4))).asformat(form)
+    (queries.coords[1] if form == "coo" else queries.indices)[3] = 10**6
+    with pytest.raises(ValueError, match=r"queries\.(indices|coords\[1\]) must lie in 0\.\.\d, got 1000000"):
+        bm.search(np.eye(4), queries)
+
+
+def test_one_sparse_query_is_one_query():
+    query = scipy.sparse.coo_array(np.array([0.0, 3.0, 0.0, 1.0]))
+    assert bm.search(np.eye(4), query).indices.tolist() == [1]
+    query.coords[0][1] = 10**6
+    with pytest.raises(ValueError, match=r"queries\.coords\[0\] must lie in 0\.\.3, got 1000000"):
+        bm.search(np.eye(4), query)

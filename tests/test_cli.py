@@ -352,6 +352,23 @@ def test_ctrl_c_gives_130(folder, monkeypatch):
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.parametrize("name", ["typer", "numpy"])
+def test_ctrl_c_during_the_imports(name, tmp_path):
+    """Most of the first second goes there; a module of the name stands for Ctrl-C in the midst of it."""
+    (tmp_path / f"{name}.py").write_text("raise KeyboardInterrupt")
+    set_up = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['banditmips', 'demo']"
+    program = f"{set_up}; from banditmips.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("value", ["99999999999999999999", str(2**31)])
+def test_more_atoms_than_there_can_be(value, folder):
+    done = run("search", "atoms.npy", "queries.npy", "-k", value)
+    assert done.exit_code == 2
+    assert f"k must be at most 2147483647, got {value}" in done.stderr
+
+
 def test_version_and_help():
     assert run("--version").stdout == f"banditmips {bm.__version__}\n"
     for arguments in ([], ["--help"], ["search", "-h"], ["demo", "--help"]):

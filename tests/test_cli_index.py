@@ -105,6 +105,19 @@ def test_datasets_and_tables_with_ids_are_built(folder):
     assert bm.load("films.bm").n_coordinates == 2
 
 
+def test_an_index_keeps_the_ids_of_its_atoms(folder):
+    Path("films.csv").write_text("title,u,v\nHeat,1,2\nAlien,3,4\n")
+    Path("users.csv").write_text("name,u,v\nAnn,1,1\n")
+    assert run("index", "build", "films.csv", "films.bm").exit_code == 0
+    assert bm.load("films.bm").ids.tolist() == ["Heat", "Alien"]
+    rows = rows_of(run("index", "search", "films.bm", "users.csv"))
+    assert [(row["query_id"], row["id"], row["index"]) for row in rows] == [("Ann", "Alien", "1"), ("Ann", "Heat", "0")]
+    assert run("index", "build", "films.csv", "films.bm", "--no-ids").exit_code == 2
+    Path("bare.csv").write_text("u,v\n1,2\n3,4\n")
+    assert run("index", "build", "bare.csv", "bare.bm").exit_code == 0
+    assert bm.load("bare.bm").ids is None
+
+
 def test_info_describes_the_file(built, atoms):
     text = run("index", "info", built).stdout
     assert "60 x 500 atoms, float32, dense" in text

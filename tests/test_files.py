@@ -26,7 +26,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from banditmips import _files
-from banditmips._files import CorruptFileError, read_file, write_file
+from banditmips._files import CorruptFileError, write_file
+from banditmips._saved import read_file
 
 GOLDEN = Path(__file__).parent / "data" / "golden_v1.bm"
 MAGIC = b"\x89BMIPS\r\n"

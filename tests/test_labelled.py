@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
+import zipfile
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
+import banditmips as bm
 from banditmips._labelled import check_ids, read_labelled
 
 MATRIX = [[1.0, 2.5], [3.0, 40.0]]
@@ -155,3 +162,41 @@ def test_files_of_numbers_have_no_column_of_ids(tmp_path):
     np.save(tmp_path / "atoms.npy", MATRIX)
     with pytest.raises(ValueError, match=r"atoms.npy: holds numbers only, so there is no column 'x' of ids"):
         read_labelled(tmp_path / "atoms.npy", id_column="x")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet", ".arrow"])
+def test_a_fifo_is_refused_at_once(suffix, tmp_path):
+    path = tmp_path / f"films{suffix}"
+    os.mkfifo(path)
+    with pytest.raises(bm.CorruptFileError, match="it is a FIFO, and only regular files can be read"):
+        read_labelled(path)
+
+
+def test_ids_that_lie_about_their_size_are_refused_before_memory_is_taken(tmp_path):
+    path = tmp_path / "films.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (1 << 50,)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ids.npy", header.getvalue())
+        with archive.open("atoms.npy", "w") as member:
+            np.save(member, np.eye(3))
+    with pytest.raises(ValueError, match=r"films\.npz: cannot be read as \.npz: its 'ids' takes 128 bytes"):
+        read_labelled(path)
+
+
+@pytest.mark.parametrize("damage", [b"\xff" * 8, b"\x00" * 8, b"\x7f" * 8], ids=["ones", "zeros", "large"])
+def test_ids_of_a_damaged_arrow_file_are_an_error_or_ids_and_not_a_crash(damage, tmp_path):
+    """In another process, since the question is whether it survives."""
+    path = tmp_path / "films.arrow"
+    table = pa.table({"id": [f"film {i}" for i in range(8)], "a": np.arange(8.0), "b": np.arange(8.0)})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    whole = path.read_bytes()
+    offsets = np.arange(0, 9 * 6, 6, dtype=np.int32).tobytes()
+    at = whole.index(offsets)
+    path.write_bytes(whole[: at + 12] + damage + whole[at + 12 + len(damage) :])
+    program = f"from banditmips._labelled import read_labelled; read_labelled({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert f"ValueError: {path}: cannot be read as .arrow" in done.stderr

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.sampling import ReplacementSampler
 from banditmips.reference import algorithm_1
 
@@ -26,7 +26,16 @@ def test_race_eliminates_what_algorithm_1_eliminates(seed, k):
     atoms, query = integer_problem(seed)
     sigma, delta = 4.0, 0.05
     result = bm.search(
-        atoms, query, k, delta=delta, bound="hoeffding", sigma=sigma, sampling="uniform", seed=seed, trace=True
+        atoms,
+        query,
+        k,
+        delta=delta,
+        bound="hoeffding",
+        sigma=sigma,
+        sampling="uniform",
+        minimise="multiplies",
+        seed=seed,
+        trace=True,
     )
     order = permuted_coordinates(seed, query.size, 0, query.size)
     checkpoints = [r.n_coordinates for r in result.trace.rounds]
@@ -52,10 +61,12 @@ def test_race_with_replacement_follows_algorithm_1(seed):
         sigma=4.0,
         sampling="uniform",
         replacement=True,
+        minimise="multiplies",
         seed=seed,
         trace=True,
         rescore=False,
     )
+    assert result.trace.rounds, "there was no race"
     draws = ReplacementSampler(np.arange(query.size), np.ones(query.size), seed).prefix(query.size).coordinates
     checkpoints = [r.n_coordinates for r in result.trace.rounds]
     oracle = algorithm_1(atoms, query, 4.0, 0.05, draws, checkpoints=checkpoints)

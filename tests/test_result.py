@@ -44,7 +44,11 @@ def test_a_changed_result_keeps_what_it_was_given(result):
 
 def test_estimates_have_intervals():
     atoms = np.random.default_rng(0).normal(size=(50, 1)) + np.random.default_rng(1).normal(size=(50, 40_000))
-    result = bm.BanditMIPS(minimise="multiplies", rescore=False).fit(atoms).search(np.ones(40_000) + atoms[0])
+    result = (
+        bm.BanditMIPS(layout="coordinates", minimise="multiplies", rescore=False)
+        .fit(atoms)
+        .search(np.ones(40_000) + atoms[0])
+    )
     assert not result.exact.any()
     assert (result.lower < result.scores).all()
     assert (result.scores < result.upper).all()

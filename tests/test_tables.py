@@ -18,6 +18,7 @@ import scipy.sparse
 
 import banditmips as bm
 from banditmips import _tables
+from banditmips._opening import open_atoms
 from banditmips._tables import check_output, read_matrix, replacing, result_columns, write_columns
 
 MATRIX = np.array([[1.0, 2.5, -3.0], [0.1, 1e-7, 4e20]])
@@ -474,3 +475,113 @@ def test_replaced_file_keeps_its_mode_and_place(tmp_path):
     assert link.is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     assert target.read_text().startswith("query,")
+
+
+# --- what is not what it says -----------------------------------------------------------------------------------------
+
+
+def npy(header, data=b""):
+    """The bytes of an .npy file with this header."""
+    text = header.encode("latin1") + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+
+
+HEADERS = {
+    "no expression": "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4",
+    "no token": "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4)\x00, }",
+    "no dictionary": "[1, 2]",
+    "another type": "{'descr': 7, 'fortran_order': False, 'shape': (3, 4), }",
+    "unknown type": "{'descr': '<q9', 'fortran_order': False, 'shape': (3, 4), }",
+    "odd order": "{'descr': '<f8', 'fortran_order': 'F', 'shape': (3, 4), }",
+    "missing key": "{'descr': '<f8', 'shape': (3, 4), }",
+    "negative": "{'descr': '<f8', 'fortran_order': False, 'shape': (-3, 4), }",
+    "boolean": "{'descr': '<f8', 'fortran_order': False, 'shape': (True, 4), }",
+    "huge": "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999, 4), }",
+    "huge product": "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
+    "deep": "{'descr': '<f8', 'fortran_order': False, 'shape': " + "(" * 3000 + ")" * 3000 + ", }",
+    "longer than the file": "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 5), }",
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_damaged_npy_headers_are_named(case, tmp_path):
+    path = tmp_path / "atoms.npy"
+    path.write_bytes(npy(HEADERS[case], bytes(96)))
+    for read in (read_matrix, open_atoms):
+        with pytest.raises(ValueError, match=r"atoms\.npy: (cannot be read as \.npy|file: )"):
+            read(path)
+    with zipfile.ZipFile(tmp_path / "atoms.npz", "w") as archive:
+        archive.writestr("atoms.npy", npy(HEADERS[case], bytes(96)))
+    with pytest.raises(ValueError, match=r"atoms\.npz: cannot be read as \.npz"):
+        read_matrix(tmp_path / "atoms.npz")
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize(
+    ("part", "place", "value"),
+    [("indices", 2, 10**9), ("indices", 2, -1), ("indptr", 1, -1), ("indptr", 1, 10**9), ("indptr", -1, 10**9)],
+)
+def test_a_sparse_npz_with_places_outside_it_is_refused(form, part, place, value, tmp_path):
+    path = tmp_path / "atoms.npz"
+    matrix = scipy.sparse.csr_array(np.eye(6)).asformat(form)
+    scipy.sparse.save_npz(path, matrix)
+    with np.load(path) as archive:
+        parts = dict(archive)
+    parts[part][place] = value
+    np.savez(path, **parts)
+    with pytest.raises(ValueError, match=r"atoms\.npz"):
+        read_matrix(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [10**15, 6]},
+        {"shape": [6]},
+        {"shape": [6, -6]},
+        {"shape": 3},
+        {"format": "odd"},
+        {"format": 7},
+        {"indices": None},
+        {"data": "text"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_a_sparse_npz_with_odd_parts_is_refused(form, change, tmp_path):
+    path = tmp_path / "atoms.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.csr_array(np.eye(6)).asformat(form))
+    with np.load(path) as archive:
+        parts = {**archive, **{name: np.array(value) for name, value in change.items() if value is not None}}
+    for name, value in change.items():
+        if value is None:
+            del parts[name]
+    np.savez(path, **parts)
+    with pytest.raises(ValueError, match=r"atoms\.npz"):
+        read_matrix(path)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".parquet", ".arrow", ".h5"])
+def test_a_fifo_is_refused_at_once(suffix, tmp_path):
+    path = tmp_path / f"atoms{suffix}"
+    os.mkfifo(path)
+    for read in (read_matrix, open_atoms):
+        with pytest.raises(ValueError, match="it is a FIFO, and only regular files can be read"):
+            read(path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz", ".json"])
+def test_a_fifo_is_not_replaced(suffix, tmp_path):
+    path = tmp_path / f"result{suffix}"
+    os.mkfifo(path)
+    for write in (check_output, lambda path: write_columns(path, {"index": np.arange(3)})):
+        with pytest.raises(FileExistsError, match="is a FIFO, and only regular files are replaced"):
+            write(path)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    link = tmp_path / "result.csv"
+    link.symlink_to(os.devnull)
+    with pytest.raises(FileExistsError, match="is a device"):
+        write_columns(link, {"index": np.arange(3)})

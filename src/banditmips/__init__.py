@@ -3,14 +3,7 @@
 import importlib as _importlib
 import typing as _typing
 
-from banditmips._files import CorruptFileError
-from banditmips._index import BanditMIPS, load
-from banditmips._opening import open_atoms
-from banditmips._result import Round, SearchResult, StopReason, Trace
-from banditmips._search import search
 from banditmips._version import __version__
-from banditmips.packing import PackReport, pack
-from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 
 __all__ = [
     "BanditMIPS",
@@ -35,13 +28,50 @@ __all__ = [
     "search",
 ]
 
+_HOMES = {
+    "BanditMIPS": "_index",
+    "CorruptFileError": "_files",
+    "MatchingPursuit": "pursuit",
+    "PackReport": "packing",
+    "PursuitResult": "pursuit",
+    "PursuitStop": "pursuit",
+    "Round": "_result",
+    "SearchResult": "_result",
+    "StopReason": "_result",
+    "Trace": "_result",
+    "load": "_index",
+    "matching_pursuit": "pursuit",
+    "open_atoms": "_opening",
+    "pack": "packing",
+    "search": "_search",
+}
+
 
 if _typing.TYPE_CHECKING:
     from banditmips import baselines, datasets, distributed, estimators
+    from banditmips._files import CorruptFileError
+    from banditmips._index import BanditMIPS, load
+    from banditmips._opening import open_atoms
+    from banditmips._result import Round, SearchResult, StopReason, Trace
+    from banditmips._search import search
+    from banditmips.packing import PackReport, pack
+    from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit
 else:
 
     def __getattr__(name: str) -> object:
-        """Import these modules when they are first asked for: most programs need none of them."""
-        if name in ("baselines", "datasets", "distributed", "estimators"):
+        """Import what is asked for when it is first asked for.
+
+        Nothing heavy is imported before the command line has begun to listen for Ctrl-C, and no program waits for what
+        it does not use.
+        """
+        if name in _HOMES:
+            value = getattr(_importlib.import_module(f"banditmips.{_HOMES[name]}"), name)
+            globals()[name] = value
+            return value
+        if name in __all__:
             return _importlib.import_module(f"banditmips.{name}")
         raise AttributeError(f"module 'banditmips' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,7 +13,7 @@ and nothing else may stand between or behind them; an ``offset`` counts from the
 The prefix keeps this form in every later version, so that an older library can tell a newer file from a
 damaged one.
 
-`read_file` checks all but the blocks' contents, and maps these; `SavedFile.verify` reads them through.
+This module says what the format is and writes it; `banditmips._saved` reads it.
 """
 
 from __future__ import annotations
@@ -26,39 +26,48 @@ import math
 import os
 import secrets
 import shutil
+import stat
 import struct
-import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CorruptFileError", "SavedFile", "read_file", "write_file"]
+__all__ = [
+    "Block",
+    "CorruptFileError",
+    "FileState",
+    "FileWatch",
+    "check_target",
+    "open_regular",
+    "read_at",
+    "write_file",
+]
 
 FORMAT_VERSION = 1
 
 # As in PNG: the high bit and the line ends show a file that went through a 7-bit or a text-mode transfer.
-_MAGIC = b"\x89BMIPS\r\n"
-_PREFIX = struct.Struct("<8sII32s")
-_PREFIX_SIZE = _PREFIX.size + 32
-_MAX_HEADER_SIZE = 1 << 20
+MAGIC = b"\x89BMIPS\r\n"
+PREFIX = struct.Struct("<8sII32s")
+PREFIX_SIZE = PREFIX.size + 32
+MAX_HEADER_SIZE = 1 << 20
 # Far below Python's recursion limit, so that whatever was saved can be parsed from any call depth.
 _MAX_DEPTH = 64
 # NumPy 1.26 has no arrays of more dimensions.
-_MAX_NDIM = 32
+MAX_NDIM = 32
 # A cache line, and the widest vector register: kernels may read a mapped block with aligned loads.
 _ALIGNMENT = 64
 _PIECE_SIZE = 1 << 20
 # The longdouble is not among them: its 16 bytes mean different numbers on different machines.
-_DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
+DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
 
 # SHA-256, which many processors compute in hardware: 1.4 GB/s where BLAKE2b reached 0.6, about what the disk
 # takes. CRC-32 (2.3 GB/s) overlooks one damaged block in 2^32.
-_checksum = hashlib.sha256
+new_checksum = hashlib.sha256
 _NO_CHECKSUM = "0" * 64
 
 
@@ -81,8 +90,125 @@ class CorruptFileError(ValueError):
         return f"{self.path}: {self.where}: {self.problem}"
 
 
+_SPECIAL = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise if there is something that must not be replaced by a file: a folder, a FIFO, a device, a socket."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # nothing is there, or what opening the file will say better
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder", os.fspath(path))
+    if not stat.S_ISREG(mode):
+        what = _SPECIAL.get(stat.S_IFMT(mode), "something else")
+        raise FileExistsError(errno.EEXIST, f"is {what}, and only regular files are replaced", os.fspath(path))
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading; a FIFO or a device is refused at once, where `open` might wait for ever."""
+    name = os.fspath(path)
+    # Without this flag, opening a FIFO would wait for somebody to write to it.
+    file = open(name, "rb", opener=lambda n, flags: os.open(n, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115
+    mode = os.fstat(file.fileno()).st_mode
+    if not stat.S_ISREG(mode):
+        file.close()
+        what = _SPECIAL.get(stat.S_IFMT(mode), "something else")
+        raise CorruptFileError(name, "file", f"it is {what}, and only regular files can be read")
+    return file
+
+
+if hasattr(os, "preadv"):
+
+    def read_at(descriptor: int, room: memoryview, offset: int) -> int:
+        """Read into the room from this byte on, and return how many bytes came; threads do not disturb each other."""
+        return os.preadv(descriptor, [room], offset)
+
+else:  # Windows has no reading without a place to read from, which threads would take from each other
+    _place_lock = threading.Lock()
+
+    def read_at(descriptor: int, room: memoryview, offset: int) -> int:
+        """Read into the room from this byte on, and return how many bytes came; threads do not disturb each other."""
+        with _place_lock:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            data = os.read(descriptor, len(room))
+        room[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def reading_as(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+    """Turn whatever goes wrong in somebody else's reader into a `ValueError` that names the file.
+
+    Readers of other libraries fail on damaged files in as many ways as there are bytes. Errors that name the file
+    already, and errors of the system about one that cannot be opened, stay what they are.
+    """
+    name = os.fspath(path)
+    try:
+        yield
+    except (CorruptFileError, ImportError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except MemoryError as error:
+        problem = "what it says it holds does not fit in memory"
+        raise ValueError(f"{name}: cannot be read as {kind}: {problem}") from error
+    except Exception as error:
+        if isinstance(error, ValueError) and str(error).startswith(name):
+            raise
+        problem = str(error)
+        if not problem or isinstance(error, (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError)):
+            problem = f"{type(error).__name__}: {problem}"  # their words alone tell nobody what happened
+        raise ValueError(f"{name}: cannot be read as {kind}: {problem}") from error
+
+
+class FileState(NamedTuple):
+    """What shows that a file has changed: its size, and its time of change in nanoseconds."""
+
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, file: int | str | os.PathLike[str]) -> Self:
+        """Look at a file, by its descriptor or its path."""
+        status = os.stat(file)
+        return cls(status.st_size, status.st_mtime_ns)
+
+    def check(self, now: FileState | None, path: str | os.PathLike[str], where: str = "file") -> None:
+        """Raise if the file looks different now (None: it is gone)."""
+        if now == self:
+            return
+        if now is None:
+            was = "it is gone"
+        elif now.size != self.size:
+            was = f"it had {self.size:,} bytes, now {now.size:,}"
+        else:
+            was = "as its time of change shows"
+        raise CorruptFileError(path, where, f"it has changed since it was opened ({was}): open it anew")
+
+
+class FileWatch:
+    """A file that is opened again and again, and must stay what it was."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._state = FileState.of(path)
+
+    def check(self) -> None:
+        """Raise `CorruptFileError` if the file has changed."""
+        try:
+            now = FileState.of(self._path)
+        except FileNotFoundError:
+            now = None
+        self._state.check(now, self._path)
+
+
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """An array as the header describes it."""
 
     name: str
@@ -95,37 +221,8 @@ class _Block:
 
     @property
     def where(self) -> str:
+        """The block as error messages name it."""
         return f"block {self.name!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class SavedFile:
-    """An open saved file; `read_file` makes it.
-
-    Attributes
-    ----------
-    path : Path
-    format_version : int
-    metadata : dict
-        What was given to `write_file`.
-    arrays : dict of str to ndarray
-        Read-only memory maps (of the file as it was opened, even if another one takes its place later).
-    """
-
-    path: Path
-    format_version: int
-    metadata: dict[str, Any]
-    arrays: dict[str, NDArray[Any]] = field(repr=False)
-    _mapped: tuple[tuple[_Block, NDArray[Any]], ...] = field(repr=False)
-
-    def verify(self) -> None:
-        """Read every block, and raise `CorruptFileError` for the first that does not match its checksum."""
-        for block, array in self._mapped:
-            checksum = _checksum()
-            for piece in _pieces(array, block):
-                checksum.update(piece)
-            if checksum.hexdigest() != block.checksum:
-                raise CorruptFileError(self.path, block.where, "the contents do not match their checksum")
 
 
 def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -146,6 +243,8 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
     ------
     TypeError, ValueError
         If `metadata` or `arrays` holds what the format cannot.
+    FileExistsError
+        If `path` is a FIFO, a device or a socket: these are no files to be replaced.
     OSError
         If the disk is full, or fails otherwise: names the file and the part that was being written. The old
         file is untouched, unless only the directory could not be synced once the new one was in place.
@@ -154,6 +253,7 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
     --------
     >>> import tempfile, numpy as np
     >>> from pathlib import Path
+    >>> from banditmips._saved import read_file
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory) / "atoms.bm"
     ...     write_file(path, {"delta": 0.001}, {"atoms": np.eye(3, dtype=np.float32)})
@@ -169,6 +269,7 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
     blocks = _plan_blocks(arrays)
     # Checksums have a fixed width: the head with the true ones, written last, takes the same space.
     head_size = len(_build_head(metadata, blocks))
+    check_target(path)
     target = os.path.realpath(path)
     temporary = os.path.join(os.path.dirname(target), f".banditmips-{secrets.token_hex(8)}.tmp")
     try:
@@ -198,37 +299,12 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
         _sync_directory(os.path.dirname(target))
 
 
-def read_file(path: str | os.PathLike[str]) -> SavedFile:
-    """Open a saved file: check its structure, and map its arrays without reading them.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    CorruptFileError
-        If it is no file of ours, or is damaged outside the blocks (`SavedFile.verify` looks into these).
-    ValueError
-        If it is written in a format version that this library does not know.
-    """
-    with open(path, "rb") as file:
-        try:
-            length = os.fstat(file.fileno()).st_size
-            header = _read_header(file, length)
-            metadata, blocks = _parse_header(header)
-            _check_layout(file, length, len(header), blocks)
-        except _DamageError as damage:
-            raise CorruptFileError(path, *damage.args) from None
-        data_start = _aligned(_PREFIX_SIZE + len(header))
-        mapped = tuple((block, _map_block(file, block, data_start)) for block in blocks)
-    arrays = {block.name: array for block, array in mapped}
-    return SavedFile(Path(path), FORMAT_VERSION, metadata, arrays, mapped)
-
-
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Round up to where a block may begin."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _pieces(array: NDArray[Any], block: _Block) -> Iterator[memoryview]:
+def _pieces(array: NDArray[Any], block: Block) -> Iterator[memoryview]:
     """Yield the bytes of an array as the file holds them, copying at most a piece of it at a time."""
     dtype = np.dtype(block.dtype)
     # NumPy's type hints do not know the flag "contig", nor that a single operand is yielded without a tuple.
@@ -277,8 +353,8 @@ def _check_json(value: Any, where: str, depth: int) -> None:
         raise TypeError(f"{where} must be a dict, list, string, number, boolean or None, got {kind}")
 
 
-def _plan_blocks(arrays: Mapping[str, NDArray[Any]]) -> list[_Block]:
-    blocks: list[_Block] = []
+def _plan_blocks(arrays: Mapping[str, NDArray[Any]]) -> list[Block]:
+    blocks: list[Block] = []
     offset = 0
     for name, array in arrays.items():
         if not isinstance(name, str):
@@ -287,12 +363,12 @@ def _plan_blocks(arrays: Mapping[str, NDArray[Any]]) -> list[_Block]:
         if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
             raise TypeError(f"{what} must be a plain NumPy array, got {type(array).__name__}")
         dtype = array.dtype.newbyteorder("<").str
-        if dtype not in _DTYPES:
+        if dtype not in DTYPES:
             raise TypeError(f"{what} must hold booleans, or integers or floats to 64 bits, got {array.dtype}")
-        if array.ndim > _MAX_NDIM:
-            raise ValueError(f"{what} must have at most {_MAX_NDIM} dimensions, got {array.ndim}")
-        blocks.append(_Block(name, dtype, _order(array), array.shape, offset, array.nbytes, _NO_CHECKSUM))
-        offset += _aligned(array.nbytes)
+        if array.ndim > MAX_NDIM:
+            raise ValueError(f"{what} must have at most {MAX_NDIM} dimensions, got {array.ndim}")
+        blocks.append(Block(name, dtype, _order(array), array.shape, offset, array.nbytes, _NO_CHECKSUM))
+        offset += aligned(array.nbytes)
     return blocks
 
 
@@ -304,24 +380,24 @@ def _order(array: NDArray[Any]) -> Literal["C", "F"]:
     return "F" if len(steps) > 1 and steps == sorted(steps) else "C"
 
 
-def _build_head(metadata: dict[str, Any], blocks: list[_Block]) -> bytes:
+def _build_head(metadata: dict[str, Any], blocks: list[Block]) -> bytes:
     """Return prefix, header and the zeros after it."""
     content = {"metadata": metadata, "blocks": [asdict(block) for block in blocks]}
     header = json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
-    if len(header) > _MAX_HEADER_SIZE:
-        limit = f"at most {_MAX_HEADER_SIZE:,} bytes of JSON, got {len(header):,}"
+    if len(header) > MAX_HEADER_SIZE:
+        limit = f"at most {MAX_HEADER_SIZE:,} bytes of JSON, got {len(header):,}"
         raise ValueError(f"metadata and the description of the arrays must take {limit}")
-    prefix = _PREFIX.pack(_MAGIC, FORMAT_VERSION, len(header), _checksum(header).digest())
-    head = prefix + _checksum(prefix).digest() + header
-    return head.ljust(_aligned(len(head)), b"\0")
+    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, len(header), new_checksum(header).digest())
+    head = prefix + new_checksum(prefix).digest() + header
+    return head.ljust(aligned(len(head)), b"\0")
 
 
-def _write_block(file: io.FileIO, block: _Block, array: NDArray[Any]) -> _Block:
-    checksum = _checksum()
+def _write_block(file: io.FileIO, block: Block, array: NDArray[Any]) -> Block:
+    checksum = new_checksum()
     for piece in _pieces(array, block):
         checksum.update(piece)
         _write_all(file, piece)
-    _write_all(file, bytes(_aligned(block.size) - block.size))
+    _write_all(file, bytes(aligned(block.size) - block.size))
     return replace(block, checksum=checksum.hexdigest())
 
 
@@ -344,125 +420,3 @@ def _sync_directory(directory: str) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-# ------------------------------------------------------------------------------------------------- reading
-
-
-class _DamageError(Exception):
-    """Where the damage is, and what it is; `read_file` adds the path."""
-
-
-def _read_header(file: BinaryIO, length: int) -> bytes:
-    prefix = file.read(_PREFIX_SIZE)
-    if not prefix.startswith(_MAGIC):
-        found = prefix[: len(_MAGIC)]
-        raise _DamageError("prefix", f"not a banditmips file (it starts with {found!r}, not {_MAGIC!r})")
-    if len(prefix) < _PREFIX_SIZE:
-        raise _DamageError("prefix", f"the file ends in it, at byte {length}")
-    stated, checksum = prefix[: _PREFIX.size], prefix[_PREFIX.size :]
-    if _checksum(stated).digest() != checksum:
-        raise _DamageError("prefix", "the contents do not match their checksum")
-    _, version, header_size, header_checksum = _PREFIX.unpack(stated)
-    if version != FORMAT_VERSION:
-        known = f"this library reads version {FORMAT_VERSION}"
-        raise ValueError(f"{file.name}: written in format version {version}, but {known}")
-    if header_size > _MAX_HEADER_SIZE:
-        raise _DamageError("prefix", f"states a header of {header_size:,} bytes, over {_MAX_HEADER_SIZE:,}")
-    if _PREFIX_SIZE + header_size > length:
-        raise _DamageError("header", f"the file ends in it, at byte {length:,}")
-    header = file.read(header_size)
-    if _checksum(header).digest() != header_checksum:
-        raise _DamageError("header", "the contents do not match their checksum")
-    return header
-
-
-def _parse_header(header: bytes) -> tuple[dict[str, Any], list[_Block]]:
-    decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_finite, parse_float=_finite)
-    try:
-        content = decoder.decode(header.decode("ascii"))
-    except (ValueError, RecursionError) as error:
-        raise _DamageError("header", f"not the JSON it must be: {error}") from None
-    if not isinstance(content, dict) or content.keys() != {"metadata", "blocks"}:
-        raise _DamageError("header", "must hold 'metadata' and 'blocks', and nothing else")
-    metadata, entries = content["metadata"], content["blocks"]
-    if not isinstance(metadata, dict) or not isinstance(entries, list):
-        raise _DamageError("header", "'metadata' must be an object, and 'blocks' a list")
-    blocks = [_parse_block(entry, number) for number, entry in enumerate(entries)]
-    names = set()
-    for block in blocks:
-        if block.name in names:
-            raise _DamageError(block.where, "the header has two blocks of this name")
-        names.add(block.name)
-    return metadata, blocks
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        raise ValueError("an object has the same key twice")
-    return result
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is not a finite number")
-    return value
-
-
-def _parse_block(entry: Any, number: int) -> _Block:
-    keys = {f.name for f in fields(_Block)}
-    if not isinstance(entry, dict) or entry.keys() != keys or not isinstance(entry["name"], str):
-        raise _DamageError("header", f"entry {number} of 'blocks' must have exactly {sorted(keys)}")
-    block = _Block(**entry)
-    if block.dtype not in _DTYPES or block.order not in ("C", "F"):
-        raise _DamageError(block.where, f"unknown dtype {block.dtype!r} or order {block.order!r}")
-    if not isinstance(entry["shape"], list) or len(block.shape) > _MAX_NDIM:
-        raise _DamageError(block.where, f"the shape must be a list of at most {_MAX_NDIM} sizes")
-    for value in (*block.shape, block.offset, block.size):
-        # By `type`, since JSON's true would pass for 1.
-        if type(value) is not int or not 0 <= value <= sys.maxsize:
-            raise _DamageError(block.where, f"{value!r} is no size: expected 0 to {sys.maxsize}")
-    itemsize = np.dtype(block.dtype).itemsize
-    if math.prod(block.shape) * itemsize != block.size:
-        product = f"{block.shape} elements of {itemsize} bytes"
-        raise _DamageError(block.where, f"{product} do not make {block.size} bytes")
-    # NumPy refuses such shapes even where a 0 among them makes the array empty.
-    if math.prod(n for n in block.shape if n) * itemsize > sys.maxsize:
-        raise _DamageError(block.where, f"no array can have the shape {block.shape}")
-    return replace(block, shape=tuple(block.shape))
-
-
-def _check_layout(file: BinaryIO, length: int, header_size: int, blocks: list[_Block]) -> None:
-    """Check that header and blocks, with zeros between them, make up the whole file."""
-    header_end = _PREFIX_SIZE + header_size
-    data_start = _aligned(header_end)
-    gaps = [("padding after the header", header_end, data_start)]
-    offset = 0
-    for block in blocks:
-        if block.offset != offset:
-            raise _DamageError(block.where, f"must have the offset {offset}, got {block.offset}")
-        end = data_start + offset + block.size
-        if end > length:
-            raise _DamageError(block.where, f"goes to byte {end:,}, but the file ends at byte {length:,}")
-        offset += _aligned(block.size)
-        gaps.append((f"padding after {block.where}", end, data_start + offset))
-    for where, start, stop in gaps:
-        file.seek(start)
-        if file.read(stop - start) != bytes(stop - start):
-            raise _DamageError(where, f"bytes {start:,} to {stop:,} must be there, and zero")
-    surplus = length - data_start - offset
-    if surplus:
-        raise _DamageError("end of the file", f"{surplus:,} bytes too many")
-
-
-def _map_block(file: BinaryIO, block: _Block, data_start: int) -> NDArray[Any]:
-    dtype, shape, order = np.dtype(block.dtype), block.shape, block.order
-    if block.size == 0:
-        # Nothing of length 0 can be mapped.
-        empty: NDArray[Any] = np.empty(shape, dtype, order)
-        empty.setflags(write=False)
-        return empty
-    # From the open file rather than from its name, which may belong to another file by now.
-    return np.memmap(file, dtype, "r", data_start + block.offset, shape, order)

@@ -37,13 +37,13 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
-
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
 from banditmips.race.preparing import Preparation, extra_bytes
 
 if TYPE_CHECKING:
-    from banditmips._files import SavedFile
+    from banditmips._saved import SavedFile
+    from banditmips._saving import Verify
 
 __all__ = ["BanditMIPS", "load"]
 
@@ -61,9 +61,9 @@ _BEFORE_FIT = {
 class BanditMIPS:
     """Atoms that are searched many times: checked once, and with a warm start for every query.
 
-    `fit` reads the atoms once. It checks them for NaN and infinities, records their norms, range and column norms, and
-    caches a few hundred random coordinates of each in the layouts that a search reads fast (the paper's warm start). A
-    search may be called from several threads at once.
+    `fit` reads the atoms once. It checks them for NaN and infinities, records their means, norms, range and column
+    norms, and keeps a code of each: the signs, or a few bits, of its coordinates after a random rotation, from which
+    a search reads where its score lies. A search may be called from several threads at once.
 
     Parameters
     ----------
@@ -75,14 +75,15 @@ class BanditMIPS:
         Sort the atoms by norm into bins of this size and race them bin by bin (the paper's Bucket_AE, which takes 30):
         fewer atoms are looked at where norms differ. Inner products only.
     layout : {"auto", "codes", "coordinates", "full", "none"}
-        What to keep beside the atoms: ``coordinates`` a few hundred to a few thousand random coordinates of each atom,
-        and so does ``codes``; ``full`` also a copy of all atoms, one coordinate after another, which makes uneven and
-        sparse queries faster; ``none`` nothing. ``auto`` is ``coordinates``, or ``full`` where `max_extra_memory`
-        allows it. Atoms in Fortran
-        order are used as they are and need no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and
-        ``auto`` what was given, unless `max_extra_memory` allows both. Atoms in a file are never copied.
+        What to keep beside the atoms: ``codes`` a few bits of every rotated coordinate; ``coordinates`` a few hundred
+        to a few thousand random coordinates of each atom as they are (the paper's warm start); ``full`` codes and a
+        copy of all atoms, one coordinate after another; ``none`` nothing. ``auto`` is ``codes``, but ``coordinates``
+        with ``validate=False``, with bins and for packed atoms. Atoms in Fortran order are used as they are and need
+        no copy. Of a sparse matrix, ``full`` keeps the rows and the columns, and ``auto`` what was given, unless
+        `max_extra_memory` allows both. Atoms in a file are never copied.
     max_extra_memory : int, optional
-        Bytes that the index may take beside the atoms. By default a tenth of them where d >= 10,000.
+        Bytes that the index may take beside the atoms. By default a tenth of them where d >= 4,000, and a fifth where
+        it is less; of few atoms with entries of one byte, codes take more than that.
     validate : bool
         False skips the pass over the atoms: nothing is checked or recorded, results say ``checked=False``, and
         ``paired`` has no protection against needles.
@@ -216,6 +217,8 @@ class BanditMIPS:
         return index_html(self)
 
     def _restore(self, file: SavedFile, atom_set: AtomSet, ids: Ids | None) -> None:
+        if self._layout == "full" or self._bucket_size is not None:
+            file.check()  # atoms are read here
         self._file = file
         self._atom_set = replace(self._preparation().restored(atom_set), ids=ids)
 
@@ -252,15 +255,23 @@ class BanditMIPS:
         return self
 
     @property
-    def _fitted(self) -> AtomSet:
+    def _known(self) -> AtomSet:
+        """The atoms, to be asked about but not to be read."""
         if self._atom_set is None:
             raise ValueError("this BanditMIPS has no atoms yet: call fit(atoms) first")
         return self._atom_set
 
     @property
+    def _fitted(self) -> AtomSet:
+        """The atoms, to be read: if they are in a file, it has been looked at."""
+        if self._file is not None:
+            self._file.check()
+        return self._known
+
+    @property
     def ids(self) -> NDArray[Any] | None:
         """The ids of all atoms by index, removed ones included; None if `fit` was given none."""
-        ids = self._fitted.ids
+        ids = self._known.ids
         return None if ids is None else ids.values
 
     @property
@@ -276,28 +287,28 @@ class BanditMIPS:
     @property
     def n_atoms(self) -> int:
         """Number of atoms, removed ones included."""
-        return self._fitted.store.shape[0]
+        return self._known.store.shape[0]
 
     @property
     def n_coordinates(self) -> int:
         """Number of coordinates of an atom."""
-        return self._fitted.store.shape[1]
+        return self._known.store.shape[1]
 
     @property
     def n_removed(self) -> int:
         """Number of atoms that were removed."""
-        removed = self._fitted.removed
+        removed = self._known.removed
         return 0 if removed is None else int(removed.sum())
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The atoms' own dtype."""
-        return self._fitted.store.dtype
+        return self._known.store.dtype
 
     @property
     def extra_bytes(self) -> int:
         """Memory that the index takes beside the atoms."""
-        return extra_bytes(self._fitted)
+        return extra_bytes(self._known)
 
     def search(
         self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Unpack[CallOptions]
@@ -353,7 +364,9 @@ class BanditMIPS:
         >>> import banditmips as bm
         >>> atoms = np.random.default_rng(0).normal(size=(10, 100))
         >>> print(bm.BanditMIPS().fit(atoms).explain(atoms[0]))
-        atoms: 10 x 100, float64; nothing is kept...
+        atoms: 10 x 100, float64; codes of ...
+        way: all products at once
+        because: ...
         """
         return explain_query(self._fitted, query, k, self._options)
 
@@ -367,14 +380,14 @@ class BanditMIPS:
             What you call them, if and only if the index has ids. An id that was removed may come again.
         """
         store = as_store(atoms)
-        if store.shape[1] != self.n_coordinates:
-            raise ValueError(
-                f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
-                f"(argument 'atoms', shape {store.shape})"
-            )
         # Searches go on with what they have; other changes wait, so that none is lost.
         with self._changing:
             old = self._fitted
+            if store.shape[1] != self.n_coordinates:
+                raise ValueError(
+                    f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
+                    f"(argument 'atoms', shape {store.shape})"
+                )
             names = _joined_ids(old.ids, ids, store.shape[0])
             joined = self._preparation().more(old, store)
             check_range(joined.seen_range, self._options)
@@ -443,13 +456,24 @@ def _joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | Non
     return None
 
 
-def load(path: str | os.PathLike[str]) -> BanditMIPS:
-    """Open a saved index. The atoms stay on disk and are memory-mapped: what a search does not need is not read.
+def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk and are memory-mapped.
+
+    Parameters
+    ----------
+    path
+        What `BanditMIPS.save` has written.
+    verify : {"lazy", "now", "never"}
+        When to compare the file's contents with their checksums: ``lazy`` when the index is first used, ``now`` before
+        this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
+        (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
+        shall read a little; they are then trusted to be what was saved.
 
     Raises
     ------
     CorruptFileError
-        If the file's head is damaged, or its length is not what it says; `BanditMIPS.verify` checks the rest.
+        If the file is damaged. Searches raise it too: where ``verify="lazy"`` finds damage, and whenever the file has
+        changed since it was opened.
 
     Examples
     --------
@@ -460,14 +484,13 @@ def load(path: str | os.PathLike[str]) -> BanditMIPS:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "atoms.bm")
     ...     bm.BanditMIPS().fit(atoms).save(path)
-    ...     index = bm.load(path)
-    ...     index.verify()
+    ...     index = bm.load(path, verify="now")
     ...     int(index.search(atoms[3]).indices[0])
     3
     """
     from banditmips._saving import load_index
 
-    file, settings, atom_set, ids = load_index(path)
+    file, settings, atom_set, ids = load_index(path, verify)
     index = BanditMIPS(**settings)
     index._restore(file, atom_set, ids)
     return index

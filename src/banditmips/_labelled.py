@@ -15,8 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._extras import require
+from banditmips._files import open_regular, reading_as
 from banditmips._opening import kind_of, open_atoms
-from banditmips._tables import CSV_ENCODING, CsvLayout, inspect_csv, is_numeral, read_matrix, split_fields
+from banditmips._tables import (
+    CSV_ENCODING,
+    CsvLayout,
+    check_member,
+    inspect_csv,
+    is_numeral,
+    read_matrix,
+    split_fields,
+)
 
 __all__ = ["LabelledMatrix", "check_ids", "read_labelled"]
 
@@ -81,12 +90,17 @@ def read_labelled(
     path = Path(path) if "://" not in os.fspath(path) else path
     kind = kind_of(path)
     labelled = None
-    if kind == "csv":
-        labelled = _read_csv(Path(path), header, id_column)
-    elif kind == "npz":
-        labelled = _read_npz(Path(path), key, id_column)
-    elif kind in ("parquet", "ipc"):
-        labelled = _read_arrow(Path(path), kind, key, id_column, memory_limit)
+    if kind in ("csv", "npz", "parquet", "ipc"):
+        path = Path(path)
+        with open_regular(path):  # what cannot be opened is the system's error, with its own words
+            pass
+        with reading_as(path, path.suffix.lower()):
+            if kind == "csv":
+                labelled = _read_csv(path, header, id_column)
+            elif kind == "npz":
+                labelled = _read_npz(path, key, id_column)
+            else:
+                labelled = _read_arrow(path, kind, key, id_column, memory_limit)
     elif id_column is not None:
         raise ValueError(f"{path}: holds numbers only, so there is no column {id_column!r} of ids")
     if labelled is not None:
@@ -247,6 +261,8 @@ def _read_npz(path: Path, key: str | None, wanted: str | None) -> LabelledMatrix
     elif wanted not in held:
         raise ValueError(f"{path}: has no array {wanted!r} of ids; it holds {_listed(held)}")
     others = [name for name in held if name != wanted]
+    with zipfile.ZipFile(path) as archive:
+        check_member(archive, wanted)
     with np.load(path, allow_pickle=False) as arrays:
         ids = arrays[wanted]
     if ids.ndim != 1 or ids.dtype.kind not in "iuU":
@@ -266,8 +282,6 @@ def _read_arrow(
     require("pyarrow.parquet", extra="tables", purpose=f"reading {path.name}")
     import pyarrow
 
-    with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
-        pass
     try:
         schema, read = _open_arrow(path, kind)
     except (OSError, pyarrow.ArrowException):
@@ -314,6 +328,7 @@ def _open_arrow(path: Path, kind: str) -> tuple[Any, Any]:
 def _arrow_ids(column: Any, where: str) -> NDArray[Any]:
     import pyarrow
 
+    column.validate(full=True)  # offsets come from a file, and Arrow reads wherever they lead
     if column.null_count:
         row = column.is_null().to_numpy().argmax()
         raise ValueError(f"{where} has no id in row {row}")

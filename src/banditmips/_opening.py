@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banditmips._extras import require
+from banditmips._files import open_regular
 from banditmips._options import MissingChunks
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def open_atoms(
 
         return as_store(read_matrix(path, dataset, header=header))
     if kind != "zarr":
-        with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+        with open_regular(path):  # what cannot be opened is the system's error, with its own words
             pass
     store = _open_in_place(kind, path, dataset, memory_limit, missing_chunks)
     return whole_if_small(store, memory_limit) if isinstance(store, PartStore) else store

@@ -141,6 +141,7 @@ class SearchResult:
         """Join single-query results into the result of a batch (of at least one query)."""
         first = results[0]
         traced = first.trace is not None
+        ids = [r.ids for r in results if r.ids is not None]
         return cls(
             indices=np.stack([r.indices for r in results]),
             scores=np.stack([r.scores for r in results]),
@@ -157,7 +158,7 @@ class SearchResult:
             trace=tuple(r.trace for r in results) if traced else None,
             seed=first.seed if all(r.seed == first.seed for r in results) else None,
             atoms_shape=first.atoms_shape if all(r.atoms_shape == first.atoms_shape for r in results) else None,
-            ids=None if any(r.ids is None for r in results) else np.stack([r.ids for r in results]),
+            ids=np.stack(ids) if len(ids) == len(results) else None,
         )
 
     def labelled(self, seed: int, atoms_shape: tuple[int, ...], ids: Ids | None = None) -> Self:

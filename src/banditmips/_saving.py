@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError, SavedFile, read_file, write_file
+from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
+from banditmips._files import CorruptFileError, write_file
 from banditmips._ids import Ids
+from banditmips._saved import SavedFile, read_file
 from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
+    from banditmips.core.codes import Codes
 
-__all__ = ["load_index", "save_index"]
+__all__ = ["Verify", "load_index", "save_index"]
 
 _KIND = "index"
+
+Verify = Literal["now", "lazy", "never"]
+VERIFY: tuple[Verify, ...] = get_args(Verify)
+
+_SPARSE = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
+
+_REAL = "fiub"
+_ATOMS = "type of the atoms"
+
+_FACTS = {
+    "squared_norms": ArrayRule("f8", ("n",)),
+    "means": ArrayRule("f8", ("n",)),
+    "scatter": ArrayRule("f8", ("n",), optional=True),  # the first files held none
+    "column_squares": ArrayRule("f4", ("d",)),
+    "range": ArrayRule("f8", (2,)),
+}
+_CACHE = {
+    "cache_order": ArrayRule("i8", ("cached",), below="d", distinct=True),
+    "cache_prefix": ArrayRule(_ATOMS, ("n", "cached")),  # the first files held a part of it by coordinate, too
+}
+_CODES = {
+    "codes_centre": ArrayRule("f4|f8", ("d",)),
+    "codes_along": ArrayRule("f8", ("n",)),
+    "codes_scales": ArrayRule("f4", ("rounds", "n")),
+    "codes_errors": ArrayRule("f4", ("rounds", "n")),
+    "codes_first": ArrayRule("u8", ("n", "words of the first round")),
+    "codes_rest": ArrayRule("u8", ("n", "words of later rounds")),
+    "codes_finer": ArrayRule("u8", ("n", "words of finer bits")),
+}
+_REMOVED = {"removed": ArrayRule("b1", ("n",), optional=True)}
+_IDS = {
+    "ids": ArrayRule("i8", ("n",), optional=True),
+    "ids_text": ArrayRule("u4", ("n", "characters"), below=sys.maxunicode + 1, optional=True),
+}
+_LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre"))
 
 
 def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
@@ -72,30 +111,42 @@ def _part_name(name: str, kind: str, part: str) -> str:
     return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
-def load_index(path: str | os.PathLike[str]) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
+def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
     """Open a file that `save_index` wrote: (the file, the settings, the atoms, their ids)."""
+    if verify not in VERIFY:
+        raise ValueError(f"verify must be one of {', '.join(map(repr, VERIFY))}, got {verify!r}")
     file = read_file(path)
+    if verify == "now":
+        file.check()
+    elif verify == "never":
+        file.trust()
     try:
         if file.metadata.get("kind") != _KIND:
             raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
-        if any(kind != "dense" for kind in file.metadata["stores"]):
-            file.verify()  # SciPy trusts the indices of a sparse matrix: a damaged one could crash the process
+        # What is looked at here is compared here; the atoms and whatever is as large wait for the first search.
+        file.check(name for name in file.arrays if _is_looked_at(name))
         settings = dict(file.metadata["settings"])
         if settings["value_range"] is not None:
             settings["value_range"] = tuple(settings["value_range"])
         if settings["layout"] == "cache":
             settings["layout"] = "coordinates"  # as the first files called it
         atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
-        ids = Ids.from_arrays(file.arrays, atom_set.removed, atom_set.store.shape[0])
+        n = atom_set.store.shape[0]
+        ids = Ids.from_arrays(checked_arrays(file.arrays, _IDS, {"n": n}, {}), atom_set.removed, n)
         _check_settings(settings)
     except CorruptFileError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         # The checksums fit, so another program wrote this, or another version.
         raise CorruptFileError(
             path, "header", f"it is not a saved index as this version writes it ({error})"
         ) from error
     return file, settings, atom_set, ids
+
+
+def _is_looked_at(name: str) -> bool:
+    """Whether loading reads a block: small ones, and sparse matrices, whose places are as many as their entries."""
+    return name in _LOOKED_AT or (name.startswith("atoms") and "_" in name)
 
 
 def _check_settings(settings: dict[str, Any]) -> None:
@@ -109,52 +160,85 @@ def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], 
     from banditmips.atoms import JoinedStore
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts, derived_scatter
-    from banditmips.core.codes import Codes
-    from banditmips.core.rotation import Rotation
 
-    stores = [_get_store(arrays, f"atoms{number}", kind) for number, kind in enumerate(metadata["stores"])]
+    n, d = _checked_shape(metadata["shape"])
+    kinds = metadata["stores"]
+    if not isinstance(kinds, list) or not kinds:
+        raise ValueError("it has no stores")
+    stores = [_get_store(arrays, f"atoms{number}", kind, d) for number, kind in enumerate(kinds)]
+    if sum(store.shape[0] for store in stores) != n:
+        raise ValueError(f"its atoms are {sum(store.shape[0] for store in stores)}, but it says {n}")
     store = stores[0] if len(stores) == 1 else JoinedStore(stores)
-    n, d = store.shape
-    if [n, d] != metadata["shape"]:
-        raise ValueError(f"its atoms have shape {(n, d)}, but it says {metadata['shape']}")
+    sizes, dtypes = {"n": n, "d": d}, {_ATOMS: store.dtype}
     facts = cache = codes = None
     if "squared_norms" in arrays:
-        low, high = arrays["range"].tolist()
-        norms, means = _shaped(arrays, "squared_norms", n), _shaped(arrays, "means", n)
-        # The first files held no scatter.
-        scatter = _shaped(arrays, "scatter", n) if "scatter" in arrays else derived_scatter(norms, means, d)
-        facts = AtomFacts(norms, means, scatter, low, high, _shaped(arrays, "column_squares", d))
+        found = checked_arrays(arrays, _FACTS, sizes, dtypes)
+        norms, means = found["squared_norms"], found["means"]
+        scatter = found["scatter"] if "scatter" in found else derived_scatter(norms, means, d)
+        low, high = found["range"].tolist()
+        facts = AtomFacts(norms, means, scatter, low, high, found["column_squares"])
     if "cache_prefix" in arrays:
-        values = np.asarray(arrays["cache_prefix"])
-        if values.ndim != 2 or len(values) != n:
-            raise ValueError(f"its kept coordinates have shape {values.shape}")
-        order = _shaped(arrays, "cache_order", values.shape[1])
-        if values.shape[1] > d or np.any(np.sort(order) != np.unique(order)) or order.min() < 0 or order.max() >= d:
-            raise ValueError(f"its kept coordinates are not different ones of {d}")
-        cache = WarmCache(order, values)
+        found = checked_arrays(arrays, _CACHE, sizes, dtypes)
+        if sizes["cached"] < 1:
+            raise ValueError("its cache_order names no coordinate")
+        cache = WarmCache(found["cache_order"], found["cache_prefix"])
     if "codes" in metadata:
-        told = metadata["codes"]
-        held = {name[6:]: np.asarray(array) for name, array in arrays.items() if name.startswith("codes_")}
-        codes = Codes.from_arrays(Rotation(d, told["seed"]), told["n_cells"], told["n_bits"], held)
-        if codes.n != n:
-            raise ValueError(f"its codes are of {codes.n} atoms, not of {n}")
-    removed = _shaped(arrays, "removed", n) if "removed" in arrays else None
+        codes = _get_codes(arrays, metadata["codes"], sizes)
+    removed = checked_arrays(arrays, _REMOVED, sizes, dtypes).get("removed")
+    if removed is not None:
+        removed = np.array(removed)  # out of the file: whoever asks how many they are does not look at the file first
     return AtomSet(store, facts=facts, codes=codes, cache=cache, removed=removed, unchecked=unchecked)
 
 
-def _shaped(arrays: Mapping[str, NDArray[Any]], name: str, length: int) -> NDArray[Any]:
-    array = arrays[name]
-    if array.shape != (length,):
-        raise ValueError(f"its {name} have shape {array.shape}")
-    return np.asarray(array)
+def _get_codes(arrays: Mapping[str, NDArray[Any]], told: Any, sizes: dict[str, int]) -> Codes:
+    """Make codes of their arrays; `Codes` checks the numbers of cells and bits, and that there are words for them."""
+    from banditmips.core.codes import Codes
+    from banditmips.core.rotation import Rotation
+
+    names = ("n_cells", "n_bits", "seed")
+    if not isinstance(told, dict) or any(type(told.get(name)) is not int for name in names):
+        raise ValueError(f"{told!r} does not describe codes")
+    n_cells, n_bits, seed = (told[name] for name in names)
+    if not 0 <= seed < 1 << 63:
+        raise ValueError(f"its codes have the seed {seed}, outside 0..2**63 - 1")
+    found = checked_arrays(arrays, _CODES, sizes, {})  # before the rotation takes memory for d coordinates
+    held = {name.removeprefix("codes_"): array for name, array in found.items()}
+    return Codes.from_arrays(Rotation(sizes["d"], seed), n_cells, n_bits, held)
 
 
-def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str) -> AtomStore:
+def _checked_shape(shape: Any) -> tuple[int, int]:
+    """Check a shape: whoever reads it may multiply it, and allocate as much."""
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(type(size) is int for size in shape)
+    if not is_shape or min(shape) < 1 or shape[0] * shape[1] > sys.maxsize:
+        raise ValueError(f"{shape!r} is no shape of atoms")
+    return shape[0], shape[1]
+
+
+def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, d: int) -> AtomStore:
     from banditmips.atoms import DenseStore, SparseStore
 
+    sizes = {"d": d}
     if kind == "dense":
-        return DenseStore(arrays[name])
-    n, d = arrays[f"{name}_shape"].tolist()
-    parts = tuple(np.asarray(arrays[_part_name(name, kind, part)]) for part in ("data", "indices", "indptr"))
-    make = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}[kind]
-    return SparseStore(make(parts, shape=(n, d)))
+        atoms = checked_array(name, arrays[name], ArrayRule(_REAL, ("n", "d")), sizes, {})
+        _checked_shape(list(atoms.shape))
+        return DenseStore(atoms)
+    if kind not in _SPARSE:
+        raise ValueError(f"it knows of atoms of the kind {kind!r}")
+    shape = checked_array(f"{name}_shape", arrays[f"{name}_shape"], ArrayRule("i8", (2,)), sizes, {})
+    n, width = _checked_shape(shape.tolist())
+    if width != d:
+        raise ValueError(f"its {name}_shape is {(n, width)}, but its atoms have {d} columns")
+    rules = {
+        "data": ArrayRule(_REAL, ("stored",)),
+        "indices": ArrayRule("i", ("stored",)),
+        # Before SciPy makes room for as many.
+        "indptr": ArrayRule("i", ((n if kind == "sparse" else d) + 1,)),
+    }
+    parts = []
+    for part, rule in rules.items():
+        full = _part_name(name, kind, part)
+        parts.append(checked_array(full, arrays[full], rule, sizes, {}))
+    matrix = _SPARSE[kind]((n, d))
+    # Put in place without a look: SciPy would read all places to choose their type, and `SparseStore` reads them again.
+    matrix.data, matrix.indices, matrix.indptr = parts
+    return SparseStore(matrix)

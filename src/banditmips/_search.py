@@ -11,13 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._result import SearchResult
+from banditmips._result import SearchResult, Trace
 from banditmips._threads import helped_by, map_in_order
-from banditmips._validate import Options, as_finite, as_mask, as_queries, as_store, check_k, n_jobs_or_one, seed_or_fresh
+from banditmips._validate import (
+    Options,
+    as_finite,
+    as_mask,
+    as_queries,
+    as_store,
+    check_k,
+    n_jobs_or_one,
+    seed_or_fresh,
+)
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
+from banditmips.race.rules import check_needs
 
 __all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
@@ -52,10 +62,10 @@ def search(
     """Find the k atoms with the largest inner product with each query, by sampling coordinates adaptively.
 
     Returns the right atoms with probability at least ``1 - delta`` for each query, in the sense of the chosen bound
-    (see docs/guarantees.md): ``paired``, the default, is asymptotic; the others rest on a theorem whenever what you
-    told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half of it). Failures of
-    different queries may be correlated, because they share the seed's random numbers; for all m queries at once, divide
-    delta by m.
+    (see docs/guarantees.md): ``paired``, the default without an index, is asymptotic; the others rest on a theorem
+    whenever what you told them is true (for ``hoeffding_serfling`` that is the range, or a ``sigma`` of at least half
+    of it). Failures of different queries may be correlated, because they share the seed's random numbers; for all m
+    queries at once, divide delta by m.
 
     Parameters
     ----------
@@ -98,9 +108,8 @@ def search(
         Multiplies allowed for each query (at least one for each atom). When they are used up, the best guess is
         returned with ``stop_reason="budget"`` and honest intervals.
     rescore : bool
-        Compute the exact scores of the returned atoms (k*d multiplies, counted). The search then takes the way that is
-        fastest on this machine, which may be the full product. If False, it takes the way with the fewest multiplies,
-        and no atom costs d unless sampling comes to that.
+        Compute the exact scores of the returned atoms (k*d multiplies, counted). If False, scores that the search did
+        not have to compute are estimates, with their intervals.
     mask : bool array of shape (n,) or (m, n), optional
         True excludes an atom.
     seed : int or None
@@ -112,8 +121,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries, and a line if kernels are compiled first, which happens once for each kind
-        of atoms and machine. (The logger ``banditmips`` says so too, at level INFO, whether asked for progress or not.)
+        Show a progress bar over the queries.
 
     Returns
     -------
@@ -127,7 +135,7 @@ def search(
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 20_000))
     >>> query = 1 + rng.normal(size=20_000)
-    >>> result = bm.search(atoms, query, k=2, rescore=False)
+    >>> result = bm.search(atoms, query, k=2, minimise="multiplies")
     >>> indices, scores = result
     >>> bool((indices == np.argsort(-(atoms @ query))[:2]).all())
     True
@@ -227,7 +235,7 @@ def _answered(
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
         return None
-    return SearchResult.of_one_query(
+    result = SearchResult.of_one_query(
         found.indices,
         found.scores,
         None,
@@ -238,6 +246,10 @@ def _answered(
         found.delta_spent,
         not atom_set.unchecked,
     )
+    if key[1].trace:
+        plan = Query(atom_set, as_finite(row, ""), key[0], key[1], None).explain()
+        result.__dict__["trace"] = Trace(tuple(found.rounds), plan, found.n_raced)
+    return result
 
 
 def run_queries(
@@ -287,14 +299,24 @@ def _run_queries(
     return results[0] if single else SearchResult.stack(results)
 
 
+_OF_CODES = {"sampling": "auto", "replacement": False}
+
+
 def _check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
+    check_needs(options, atom_set.known_range, atom_set.facts is not None)
     if options.bound == "codes" and atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
         )
+    sampled = [
+        f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value
+    ]
+    if options.bound == "codes" and (sampled or options.objective == "neg_l1"):
+        why = sampled[0] if sampled else f"objective={options.objective!r}"
+        raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
 
 
 class _Begun:
@@ -370,7 +392,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
 
 
-def _with_progress(results: Iterator[SearchResult], m: int, progress: bool) -> Iterator[SearchResult]:
+def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:
     if not progress:
         yield from results
         return

@@ -12,18 +12,18 @@ import secrets
 import shutil
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._extras import require
+from banditmips._files import check_target, open_regular, reading_as
 from banditmips._opening import kind_of
 from banditmips._result import SearchResult
 
@@ -31,6 +31,7 @@ __all__ = [
     "CSV_ENCODING",
     "FORMATS",
     "CsvLayout",
+    "check_member",
     "check_output",
     "check_place",
     "format_of",
@@ -103,7 +104,7 @@ def read_matrix(
     if key is not None and read in (_read_npy, _read_csv):
         raise ValueError(f"{path}: a {path.suffix.lower()} file holds one table only, so there is no {key!r} to choose")
     if read is not _read_through_store:
-        with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+        with open_regular(path):  # what cannot be opened is the system's error, with its own words
             pass
     matrix = _read_csv(path, header) if read is _read_csv else read(path, key)
     if matrix.dtype.kind not in "fiub":
@@ -116,34 +117,71 @@ def read_matrix(
 
 
 def _read_npy(path: Path, key: None) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
-    return array
+    from banditmips.atoms.raw import read_npy_header
+
+    with open_regular(path) as file:
+        shape, fortran, dtype = read_npy_header(file)
+        if dtype.hasobject:
+            raise ValueError(f"{path}: cannot be read as .npy: it holds Python objects, which are not loaded")
+        offset, size = file.tell(), os.fstat(file.fileno()).st_size
+        end = offset + math.prod(shape) * dtype.itemsize
+        if end > size:
+            raise ValueError(f"{path}: cannot be read as .npy: shape {shape} goes to byte {end:,} of {size:,}")
+        order: Literal["C", "F"] = "F" if fortran else "C"
+        # Nothing of length 0 can be mapped.
+        return np.memmap(file, dtype, "r", offset, shape, order) if 0 not in shape else np.empty(shape, dtype, order)
 
 
 def _read_npz(path: Path, key: str | None) -> Any:
-    # The archive is opened here, because NumPy leaves a damaged one open.
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file):
+    with reading_as(path, ".npz"), open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if key is None and {"format", "shape", "data"} <= set(names):
+            return _read_sparse(path, archive)
+        if key is None and len(names) == 1:
+            key = names[0]
+        if key in names:
+            check_member(archive, key)
             file.seek(0)
-            archive: Any = np.load(file, allow_pickle=False)
-            names = archive.files
-            if key is None and {"format", "shape", "data"} <= set(names):
-                sparse: Any = scipy.sparse.load_npz(path)
-                return sparse.tocsr()  # the one format that rows can be taken from fast
-            if key is None and len(names) == 1:
-                key = names[0]
-            if key in names:
-                array = archive[key]
-                if not isinstance(array, np.ndarray):
-                    raise ValueError(f"its {key!r} is no array")
-                return array
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: cannot be read as .npz: {error}") from error
+            with np.load(file, allow_pickle=False) as arrays:
+                return arrays[key]
     held = ", ".join(names) or "nothing"
     raise ValueError(f"{path}: {'name one of its arrays' if key is None else f'has no array {key!r}'}; it holds {held}")
+
+
+_MOST_DEFLATED = 1100
+"""Times that zip's compression makes anything smaller, at most."""
+
+
+def check_member(archive: zipfile.ZipFile, name: str) -> None:
+    """Check that an array is as large as its header says, before memory is taken for it."""
+    from banditmips.atoms.raw import read_npy_header
+
+    info = archive.getinfo(name if name in archive.namelist() else f"{name}.npy")
+    with archive.open(info) as member:
+        if member.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"its {name!r} is no array")
+    with archive.open(info) as member:
+        shape, _, dtype = read_npy_header(member)  # type: ignore[arg-type]  # a member can be read, and has a name
+        size = member.tell() + math.prod(shape) * dtype.itemsize
+    if dtype.hasobject:
+        raise ValueError(f"its {name!r} holds Python objects, which are not loaded")
+    if info.file_size != size or size > _MOST_DEFLATED * (info.compress_size + 64):
+        raise ValueError(f"its {name!r} takes {info.file_size:,} bytes, where its header speaks of {size:,}")
+
+
+def _read_sparse(path: Path, archive: zipfile.ZipFile) -> Any:
+    """Read a matrix that SciPy has saved; nothing is done with it before its places have been checked."""
+    from banditmips.atoms.sparse import check_sparse
+
+    for name in archive.namelist():
+        check_member(archive, name.removesuffix(".npy"))
+    matrix: Any = scipy.sparse.load_npz(path)
+    if len(matrix.shape) != 2:
+        raise ValueError(f"{path}: expected a matrix (one atom or query in each row), got shape {matrix.shape}")
+    n, size = matrix.shape[0], path.stat().st_size
+    if n > _MOST_DEFLATED * size:
+        raise ValueError(f"{path}: says it has {n:,} rows, more than {size:,} bytes can speak of")
+    return check_sparse(matrix, f"{path}: its matrix").tocsr()  # the one format that rows can be taken from fast
 
 
 def _read_parquet(path: Path, key: str | None) -> NDArray[Any]:
@@ -158,13 +196,21 @@ def _read_through_store(path: Path, key: str | None) -> NDArray[Any]:
     from banditmips._opening import open_atoms
     from banditmips.atoms import DenseStore
 
-    store = open_atoms(path, dataset=key, memory_limit=sys.maxsize)
+    try:
+        store = open_atoms(path, dataset=key, memory_limit=sys.maxsize)
+    except MemoryError as error:
+        raise ValueError(f"{path}: what it says it holds does not fit in memory") from error
     if not isinstance(store, DenseStore):
         raise ValueError(f"{path}: holds packed atoms, which are searched but not read whole (its array 'rows' may be)")
     return store.array
 
 
 def _read_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
+    with reading_as(path, ".csv"):
+        return _parse_csv(path, header)
+
+
+def _parse_csv(path: Path, header: bool | None) -> NDArray[np.float64]:
     try:
         layout = inspect_csv(path, header)
         n_before, delimiter = layout.n_before, layout.delimiter
@@ -309,9 +355,8 @@ def format_of(path: Path, format: str | None = None) -> str:
 
 
 def check_place(path: Path) -> None:
-    """Raise if no file can be put there: it is a folder, or its folder is not there or closed to us."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+    """Raise if no file can be put there: there is a folder or a FIFO, or its folder is not there or closed to us."""
+    check_target(path)
     folder = path.resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {path.parent}", str(path))
@@ -339,6 +384,7 @@ def write_stream(file: IO[bytes], columns: Mapping[str, NDArray[Any]], format: s
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path` that takes its place if the block ends well, and is removed otherwise."""
+    check_target(path)
     target = os.path.realpath(path)
     temporary = os.path.join(os.path.dirname(target), f".banditmips-{secrets.token_hex(8)}.tmp")
     try:

@@ -1,20 +1,19 @@
-"""The only place that checks and converts what a user hands in."""
+"""Checks and converts what a user hands in; the options of a search check themselves (`banditmips._search_options`)."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._options import BoundName, Layout, Minimise, Objective, Sampling, Sigma, check_names
+from banditmips._options import Layout, check_names
+from banditmips._search_options import Options, check_choice, check_flag, check_integer
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -27,6 +26,7 @@ __all__ = [
     "as_store",
     "changed_options",
     "check_bucket_size",
+    "check_flag",
     "check_k",
     "check_layout",
     "check_positive",
@@ -36,115 +36,8 @@ __all__ = [
     "seed_or_fresh",
 ]
 
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
-SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-BOUNDS: tuple[BoundName, ...] = get_args(BoundName)
-MINIMISE: tuple[Minimise, ...] = get_args(Minimise)
-
-_OTHER_WORDS = {
-    "objective": {
-        **dict.fromkeys(("ip", "dot", "dot_product", "inner", "mips"), "inner_product"),
-        **dict.fromkeys(("l2", "euclidean", "sqeuclidean", "squared_euclidean"), "neg_sqeuclidean"),
-        **dict.fromkeys(("l1", "manhattan", "cityblock"), "neg_l1"),
-        **dict.fromkeys(("angular", "cos"), "cosine"),
-    },
-    "layout": {"cache": "coordinates"},
-}
-"""What other libraries, or earlier versions of this one, call a choice."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """All options of a search, checked. The docstring of `banditmips.search` says what each means."""
-
-    delta: float = 1e-3
-    epsilon: float = 0.0
-    objective: Objective = "inner_product"
-    sampling: Sampling = "auto"
-    beta: float = 0.5
-    bound: BoundName = "auto"
-    sigma: Sigma = None
-    value_range: tuple[float, float] | None = None
-    replacement: bool = False
-    absolute: bool = False
-    minimise: Minimise = "time"
-    budget: int | None = None
-    rescore: bool = True
-    seed: int = 0
-    n_jobs: int = 1
-    trace: bool = False
-    progress: bool = False
-
-    def __post_init__(self) -> None:
-        """Check each option, then those that must go together."""
-        _check_real("delta", self.delta, "in [0, 1)", is_fine=lambda x: 0.0 <= x < 1.0)
-        _check_real("epsilon", self.epsilon, "at least 0 and finite", is_fine=lambda x: 0.0 <= x < np.inf)
-        _check_real("beta", self.beta, "at least 0 and finite", is_fine=lambda x: 0.0 <= x < np.inf)
-        _check_choice("objective", self.objective, OBJECTIVES)
-        _check_choice("sampling", self.sampling, SAMPLINGS)
-        _check_choice("bound", self.bound, BOUNDS)
-        _check_choice("minimise", self.minimise, MINIMISE)
-        for name in ("replacement", "absolute", "rescore", "trace", "progress"):
-            check_flag(name, getattr(self, name))
-        if self.budget is not None:
-            _check_integer("budget", self.budget, minimum=1)
-        _check_integer("seed", self.seed, minimum=0)
-        if self.seed >= 1 << 63:
-            raise ValueError(f"seed must be below 2**63, got {self.seed}")
-        _check_integer("n_jobs", self.n_jobs, minimum=-1)
-        if self.n_jobs == 0:
-            raise ValueError("n_jobs must be a number of threads, or -1 for one for each core, got 0")
-        self._check_sigma_and_range()
-        self._check_combinations()
-        self._make_plain()
-
-    def _make_plain(self) -> None:
-        """Turn NumPy's numbers into Python's, so that options can be compared and saved."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.generic):
-                object.__setattr__(self, field.name, value.item())
-        if self.value_range is not None:
-            low, high = self.value_range
-            object.__setattr__(self, "value_range", (float(low), float(high)))
-
-    def _check_sigma_and_range(self) -> None:
-        if isinstance(self.sigma, str):
-            if self.sigma != "estimate":
-                raise ValueError(f"sigma must be a positive number, 'estimate' or None, got {self.sigma!r}")
-        elif self.sigma is not None:
-            _check_real("sigma", self.sigma, "positive and finite", is_fine=lambda x: 0.0 < x < np.inf)
-        if self.value_range is not None:
-            try:
-                low, high = (float(x) for x in self.value_range)
-            except (TypeError, ValueError):
-                raise TypeError(f"value_range must be a pair (low, high), got {self.value_range!r}") from None
-            if not -np.inf < low <= high < np.inf:
-                raise ValueError(f"value_range must be finite with low <= high, got {self.value_range!r}")
-        if self.sigma is not None and not self.bound.startswith("hoeffding"):
-            raise ValueError(f"sigma is used by bound='hoeffding' and 'hoeffding_serfling' only, not by {self.bound!r}")
-        if self.value_range is not None and self.bound in ("auto", "codes", "paired"):
-            raise ValueError(f"value_range is used by the hoeffding and bernstein bounds only, not by {self.bound!r}")
-
-    def _check_combinations(self) -> None:
-        weighted = self.sampling in ("weighted", "optimal")
-        if weighted and not self.replacement and self.bound not in ("auto", "paired"):
-            raise ValueError(
-                f"bound={self.bound!r} holds for weighted sampling with replacement only: "
-                f"set replacement=True, sampling='uniform' or bound='paired' (got sampling={self.sampling!r})"
-            )
-        if self.replacement and self.bound == "hoeffding_serfling":
-            raise ValueError("bound='hoeffding_serfling' is for sampling without replacement: set replacement=False")
-        if self.replacement and self.sampling == "sorted":
-            raise ValueError("sampling='sorted' takes each coordinate once: set replacement=False")
-        if self.objective.startswith("neg_") and (weighted or self.sampling == "sorted"):
-            raise ValueError(
-                f"sampling={self.sampling!r} follows the query's entries, which says nothing about "
-                f"objective={self.objective!r}: use sampling='uniform' or 'auto'"
-            )
-        if self.objective.startswith("neg_") and self.absolute:
-            raise ValueError(f"absolute=True makes no sense with objective={self.objective!r}, which is never positive")
+_MOST_ATOMS = (1 << 31) - 1
 
 
 def reject_unknown(
@@ -173,18 +66,14 @@ def n_jobs_or_one(n_jobs: int | None) -> int:
     return 1 if n_jobs is None else n_jobs
 
 
-def check_flag(name: str, value: object) -> bool:
-    """Check a switch."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
 def check_k(k: object) -> int:
     """Check the number of atoms asked for."""
-    if type(k) is int and k > 0:
+    if type(k) is int and 0 < k <= _MOST_ATOMS:
         return k
-    return _check_integer("k", k, minimum=1)
+    k = check_integer("k", k, minimum=1)
+    if k > _MOST_ATOMS:
+        raise ValueError(f"k must be at most {_MOST_ATOMS}, got {k}")
+    return k
 
 
 def check_bucket_size(bucket_size: object, objective: str) -> int | None:
@@ -193,21 +82,21 @@ def check_bucket_size(bucket_size: object, objective: str) -> int | None:
         return None
     if objective != "inner_product":
         raise ValueError(f"bucket_size sorts by norm, which bounds inner products only, not objective={objective!r}")
-    return _check_integer("bucket_size", bucket_size, minimum=1)
+    return check_integer("bucket_size", bucket_size, minimum=1)
 
 
 def check_layout(layout: object, max_extra_memory: object) -> tuple[Layout, int | None]:
     """Check what an index may keep beside the atoms."""
-    _check_choice("layout", layout, LAYOUTS)
+    check_choice("layout", layout, LAYOUTS)
     known = cast(Layout, layout)
     if max_extra_memory is None:
         return known, None
-    return known, _check_integer("max_extra_memory", max_extra_memory, minimum=0)
+    return known, check_integer("max_extra_memory", max_extra_memory, minimum=0)
 
 
 def check_positive(name: str, value: object) -> int:
     """Check a number of things, of which there must be some."""
-    return _check_integer(name, value, minimum=1)
+    return check_integer(name, value, minimum=1)
 
 
 def as_store(atoms: Any) -> AtomStore:
@@ -242,8 +131,11 @@ def as_store(atoms: Any) -> AtomStore:
 def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     """Return the queries as an (m, d) array of their own dtype, and whether there was a single 1-d one."""
     if _is_sparse(queries):
+        from banditmips.atoms.sparse import check_sparse
+
         _check_dtype("queries", queries.dtype)
-        array = queries.toarray()
+        # Twice: what other formats hold (lists, dictionaries) shows when it has become rows.
+        array = check_sparse(check_sparse(queries, "queries").tocsr(), "queries").toarray()
     else:
         array = _as_array("queries", queries)
     if array.ndim not in (1, 2):
@@ -341,26 +233,3 @@ def _check_atoms_shape(shape: tuple[int, ...]) -> None:
         raise ValueError(f"atoms must be a matrix (one atom in each row), got {len(shape)} dimensions, shape {shape}")
     if shape[0] == 0 or shape[1] == 0:
         raise ValueError(f"atoms is empty: shape {tuple(shape)} (argument 'atoms')")
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        other = _OTHER_WORDS.get(name, {}).get(str(value).lower())
-        near = [other] if other in choices else difflib.get_close_matches(str(value), choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
-
-
-def _check_integer(name: str, value: object, *, minimum: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {value}")
-    return int(value)
-
-
-def _check_real(name: str, value: object, expected: str, *, is_fine: Any) -> None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number {expected}, got {value!r}")
-    if not is_fine(float(value)):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")

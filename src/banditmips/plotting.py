@@ -46,14 +46,15 @@ def plot_race(trace: Trace) -> Figure:
     >>> import banditmips as bm
     >>> rng = np.random.default_rng(0)
     >>> atoms = rng.normal(size=(50, 1)) + rng.normal(size=(50, 2_000))
-    >>> result = bm.search(atoms, 1 + rng.normal(size=2_000), trace=True)
+    >>> result = bm.search(atoms, 1 + rng.normal(size=2_000), minimise="multiplies", trace=True)
     >>> figure = plot_race(result.trace)
     >>> [axes.get_ylabel() for axes in figure.axes]
     ['score', 'atoms left']
     """
     figure = _new_figure()
-    # The first line says what was raced; the others tell how an untraced search would have gone.
-    headline = trace.plan.splitlines()[0]
+    # What the plan says of the atoms and of costs is not what was done.
+    ways = [line for line in trace.plan.splitlines() if line.startswith("way: ")]
+    headline = ways[0].removeprefix("way: ") if ways else trace.plan
     if not trace.rounds:
         figure.suptitle("No race was needed", fontsize=_LARGE)
         figure.text(0.5, 0.5, f"No coordinate was sampled:\n{headline}.", ha="center", va="center", fontsize=_MEDIUM)

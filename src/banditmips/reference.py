@@ -2,8 +2,8 @@
 
 Corrections to the printed text are marked. ``k`` and ``epsilon`` are the paper's extensions of it.
 
-`algorithm_1` is the text of the paper. `slow_race` is the same algorithm as this package runs it, with rounds, every rule for
-who is beaten, every objective and either kind of cells, atom by atom and pair by pair.
+`algorithm_1` is the text of the paper. `slow_race` is the same algorithm as this package runs it, with rounds, every
+rule for who is beaten, every objective and either kind of cells, atom by atom and pair by pair.
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ def _radius(sigma: float, delta: float, n: int, d_used: int, checkpoints: Sequen
     delta_r = delta * 6.0 / (np.pi * r) ** 2
     return float(sigma * np.sqrt(2.0 * np.log(2.0 * n / delta_r) / d_used))
 
+
 # --- the race as the package runs it: rounds, every rule, every objective --------------------------------------------
 
 
@@ -245,7 +246,7 @@ class CodedCells:
     rotate
         Rotates the rows of a matrix.
     dither
-        Numbers in [0, 1) by which the query is rounded.
+        Bytes, which stand for numbers in (0, 1) by which the query is rounded.
     n_bits
         Bits of each coordinate.
     rounding
@@ -256,7 +257,7 @@ class CodedCells:
     query: NDArray[np.float64]
     centre: NDArray[np.float64]
     rotate: Callable[[NDArray[np.float64]], NDArray[np.float32]]
-    dither: NDArray[np.float32]
+    dither: NDArray[np.uint8]
     n_bits: int
     rounding: float
 
@@ -268,7 +269,7 @@ class CodedCells:
 
     def rotated_query(self) -> NDArray[np.float64]:
         """The rest of the query, rotated."""
-        return self.rotate(self.query - self.part * self.centre)[0].astype(np.float64)
+        return np.asarray(self.rotate(self.query - self.part * self.centre)[0], dtype=np.float64)
 
     def code(self, i: int, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The atom's code, 0 beyond the cells that were read, and the rotated atom that it stands for."""
@@ -290,22 +291,24 @@ class CodedCells:
         """The atom's score as so many bits have it: <x, p> |r|^2 / <x, r>, and what the centre adds."""
         x, r = self.code(i, size)
         step = self.step(size)
-        p = step * np.floor(self.rotated_query() / step + self.dither)
+        p = step * np.floor(self.rotated_query() / step + (self.dither + 0.5) / 256.0)
         along = float((self.atoms[i] - self.centre) @ self.centre)
         return float(x @ p * (r @ r) / (x @ r)) + self.part * along + float(self.query @ self.centre)
 
     def radius(self, i: int, size: int, quantile: float) -> float:
-        """Half the interval at so many deviations: those of the code and of rounding the query, and single precision."""
+        """Half the interval at so many deviations, of the code and of rounding the query, and for single precision."""
         x, r = self.code(i, size)
         norm, square = float(np.linalg.norm(self.rotated_query())), float(r @ r)
         size_of_code = float(x @ x) * (square / float(x @ r)) ** 2
         of_code = norm**2 * (size_of_code - square) / (r.size - 1.0)
         of_query = (0.5 * self.step(size)) ** 2 * size_of_code
-        return float(quantile * np.sqrt(of_code + of_query) + 4.0 * self.rounding * norm * np.sqrt(size_of_code))
+        slack = 4.0 * self.rounding * norm + 2.0**-23 * abs(self.part) * float(np.linalg.norm(self.centre))
+        return float(quantile * np.sqrt(of_code + of_query) + slack * np.sqrt(size_of_code))
 
     def cost(self, size: int) -> int:
-        """Multiplies of one atom's estimate: a bit is one."""
-        return size
+        """Multiplies of the rounds up to this size: a coordinate of a code is one, however many bits it has."""
+        width = self.rotated_query().size
+        return size if size <= width else 2 * width
 
     def exact(self, i: int) -> float:
         """The atom's score."""
@@ -407,9 +410,7 @@ class Rule:
         """Whether `sign` times the score of the one is below that of the other (its size, where the sign is free)."""
         turned = -1.0 if self.absolute and estimates[beater] < 0.0 else 1.0
         gap = turned * estimates[beater] - sign * estimates[place]
-        squares = (
-            turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)
-        ) ** 2
+        squares = (turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)) ** 2
         variance = squares.sum()
         share = squares.max() / variance if variance > 0.0 else 0.0
         if cells.unrelated is not None:

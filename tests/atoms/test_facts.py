@@ -7,10 +7,12 @@ import pytest
 
 import banditmips as bm
 from banditmips.atoms import DenseStore, facts
-from banditmips.atoms.cache import CacheFiller, CacheSize
+from banditmips.atoms.cache import CacheFiller
+from banditmips.atoms.coding import CodesKeeper
 from banditmips.atoms.facts import FactsCollector, collect_facts
-from banditmips.race.kernels import permuted_coordinates
-from banditmips.race.screen import rounding_of
+from banditmips.core.codes import Codes
+from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.rotation import Rotation
 
 N = 7
 """Rows: a tile less one."""
@@ -48,14 +50,14 @@ KINDS = [plain, far_from_zero, far_first, steps, heavy]
 @pytest.mark.parametrize("d", [1, 2, 1025, 9_000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_are_right_to_the_last_digits(kind, d, dtype):
-    """The screen allows for a relative error of 32 times the double precision, and these stay within a quarter."""
+    """Certain bounds allow for a relative error of 32 times the single precision; these stay within 8 of the double."""
     atoms = kind(np.random.default_rng(d), d).astype(dtype)
     found = collect_facts(DenseStore(atoms))
     exact = atoms.astype(np.longdouble)
     means = exact.mean(axis=1)
     scatter = ((exact - means[:, np.newaxis]) ** 2).sum(axis=1)
     norms = (exact**2).sum(axis=1)
-    allowed = rounding_of(np.dtype(np.float64)) / 4
+    allowed = 8.0 * np.finfo(np.float64).eps
     assert np.finfo(np.longdouble).eps < allowed / 100
     assert (abs(found.means - means) <= allowed * np.sqrt(norms / d)).all()
     assert (abs(found.scatter - scatter) <= allowed * scatter).all()
@@ -123,7 +125,10 @@ def test_threads_change_no_bit_of_an_index(n_jobs, small_blocks):
     one, many = bm.BanditMIPS().fit(atoms)._fitted, bm.BanditMIPS(n_jobs=n_jobs).fit(atoms)._fitted
     for name in ("squared_norms", "means", "scatter", "column_squares", "low", "high"):
         np.testing.assert_array_equal(getattr(one.facts, name), getattr(many.facts, name), err_msg=name)
-    for name in ("order", "block", "prefix"):
+    for name, array in one.codes.arrays().items():
+        np.testing.assert_array_equal(many.codes.arrays()[name], array, err_msg=name)
+    one, many = (bm.BanditMIPS(layout="coordinates", n_jobs=jobs).fit(atoms)._fitted for jobs in (1, n_jobs))
+    for name in ("order", "values"):
         np.testing.assert_array_equal(getattr(one.cache, name), getattr(many.cache, name), err_msg=name)
 
 
@@ -145,13 +150,38 @@ def test_the_cache_is_filled_on_the_way(dtype, small_blocks):
     given = (10 * np.random.default_rng(4).normal(size=(53, 8_300))).astype(dtype)
     order = permuted_coordinates(0, given.shape[1], 0, 70)
     for name, atoms in layouts(given).items():
-        filler = CacheFiller(DenseStore(atoms), 0, CacheSize(70, 40))
-        collect_facts(DenseStore(atoms), filler, n_jobs=2)
-        cache = filler.cache(n_jobs=2)
-        assert cache.prefix.dtype == cache.block.dtype == np.dtype(dtype), name
+        filler = CacheFiller(DenseStore(atoms), 0, 70)
+        collect_facts(DenseStore(atoms), [filler], n_jobs=2)
+        cache = filler.cache()
+        assert cache.values.dtype == np.dtype(dtype), name
         np.testing.assert_array_equal(cache.order, order)
-        np.testing.assert_array_equal(cache.prefix, given[:, order], err_msg=name)
-        np.testing.assert_array_equal(cache.block, given[:, order[:40]].T, err_msg=name)
+        np.testing.assert_array_equal(cache.values, given[:, order], err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "?", "g", "i8"])
+def test_codes_are_made_on_the_way(dtype, small_blocks):
+    given = (10 * np.random.default_rng(4).normal(size=(53, 1_300))).astype(dtype)
+    floats = given.astype(np.float32 if np.can_cast(given.dtype, np.float32) else np.float64)
+    rotation, centre = Rotation(1_300, 2), floats[:9].mean(axis=0).astype(np.float32)
+    expected = Codes(rotation, centre, 53, rotation.width, 2)
+    expected.encode(0, floats)
+    for name, atoms in layouts(given).items():
+        codes = expected.like(53)
+        collect_facts(DenseStore(atoms), [CodesKeeper(codes)], n_jobs=2)
+        for kept, array in expected.arrays().items():
+            np.testing.assert_array_equal(codes.arrays()[kept], array, err_msg=f"{name}, {kept}")
+
+
+def test_several_may_keep_something_of_one_pass(small_blocks):
+    atoms = np.random.default_rng(4).normal(size=(53, 1_300))
+    rotation = Rotation(1_300, 2)
+    codes, filler = Codes(rotation, np.zeros(1_300), 53, rotation.width), CacheFiller(DenseStore(atoms), 0, 70)
+    both = collect_facts(DenseStore(atoms), [filler, CodesKeeper(codes)])
+    np.testing.assert_array_equal(both.means, collect_facts(DenseStore(atoms)).means)
+    np.testing.assert_array_equal(filler.cache().values, atoms[:, filler.order])
+    expected = codes.like(53)
+    expected.encode(0, atoms)
+    np.testing.assert_array_equal(codes.scales, expected.scales)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

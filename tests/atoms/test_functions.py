@@ -7,7 +7,7 @@ import pytest
 
 import banditmips as bm
 from banditmips.atoms import FunctionStore, chirps, gabor_atoms, sinusoids
-from banditmips.race.kernels import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
+from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
 
 
 def matrix(store):

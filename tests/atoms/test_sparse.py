@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips import _courses
-from banditmips.race.kernels import permuted_coordinates
+from banditmips.core.numbers import permuted_coordinates
+from banditmips.race import ways
 
 FORMS = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
@@ -87,11 +87,11 @@ def test_the_planner_takes_the_product_where_a_race_cannot_pay():
         assert (result.n_rounds, result.n_multiplies) == (0, matrix.nnz)
         assert result.indices[0] == (matrix @ query).argmax()
     text = bm.BanditMIPS().fit(matrix).explain(query)
-    assert "way: exact scores of all candidates\nbecause the matrix is stored by row" in text
+    assert "way: all products, because the matrix is stored by row" in text
 
 
 def test_the_planner_races_where_columns_are_at_hand_and_rows_are_long(monkeypatch):
-    monkeypatch.setattr(_courses, "_SPARSE_RACE", 1000)
+    monkeypatch.setattr(ways, "_SPARSE_RACE", 1000)
     atoms, query = planted()
     result = bm.BanditMIPS(layout="full").fit(scipy.sparse.csr_array(atoms)).search(query, trace=True)
     assert result.n_rounds > 0

@@ -11,10 +11,11 @@ import scipy.sparse
 import zarr
 
 import banditmips as bm
-from banditmips.atoms import DenseStore, JoinedStore, SparseStore, StoreReader
+from banditmips.atoms import DenseStore, JoinedStore, SparseStore
 from banditmips.atoms.facts import collect_facts
-from banditmips.atoms.sparse import SparseReader
-from banditmips.race import kernels
+from banditmips.core import statistics
+from banditmips.core.certain import ScoreMap
+from banditmips.race.readers import SparseReader, StoreReader
 from banditmips.race.sampling import BottomKSampler
 
 N, D = 15, 41
@@ -119,9 +120,9 @@ def in_parts(atoms):
 
 
 TERMS = {
-    kernels.PRODUCT: lambda v, q: q * v,
-    kernels.NEG_SQUARED_DIFFERENCE: lambda v, q: -((q - v) ** 2),
-    kernels.NEG_ABSOLUTE_DIFFERENCE: lambda v, q: -np.abs(q - v),
+    statistics.PRODUCT: lambda v, q: q * v,
+    statistics.NEG_SQUARED_DIFFERENCE: lambda v, q: -((q - v) ** 2),
+    statistics.NEG_ABSOLUTE_DIFFERENCE: lambda v, q: -np.abs(q - v),
 }
 ROWS = [np.arange(N), np.array([14]), np.array([9, 2, 4, 5, 3]), np.array([], dtype=np.int64)]
 COLUMNS = [np.arange(D), np.array([40]), np.array([7, 39, 0, 12]), np.array([5, 5, 6])]
@@ -203,8 +204,8 @@ def test_joined_facts():
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 
-def reader(store, query=QUERY, support=None, row_scale=None, check_finite=False):
-    return StoreReader(store, query, support, kernels.PRODUCT, row_scale, check_finite)
+def reader(store, query=QUERY, support=None, scores=None, check_finite=False):
+    return StoreReader(store, query, support, statistics.PRODUCT, scores or ScoreMap(), check_finite)
 
 
 def test_a_reader_counts_what_the_support_costs():
@@ -214,9 +215,9 @@ def test_a_reader_counts_what_the_support_costs():
     dense = reader(DenseStore(ATOMS), query=query, support=support)
     assert dense.exact_cost(rows) == 2 * support.size
     for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-        sparse = SparseReader(SparseStore(form(ATOMS)), query, support, kernels.PRODUCT, None, False)
+        sparse = SparseReader(SparseStore(form(ATOMS)), query, support, statistics.PRODUCT, ScoreMap(), False)
         assert sparse.exact_cost(rows) == np.count_nonzero(ATOMS[rows] * query)
-        whole = SparseReader(SparseStore(form(ATOMS)), QUERY, None, kernels.PRODUCT, None, False)
+        whole = SparseReader(SparseStore(form(ATOMS)), QUERY, None, statistics.PRODUCT, ScoreMap(), False)
         assert whole.exact_cost(rows) == np.count_nonzero(ATOMS[rows])
 
 
@@ -227,10 +228,12 @@ def test_a_reader_visits_the_support_alone(store):
     np.testing.assert_allclose(view.exact(np.arange(N)), ATOMS @ query, atol=1e-12)
 
 
-def test_a_reader_scales_rows(store):
-    scale = np.linspace(0.5, 2.0, N)
+def test_a_reader_scales_and_moves_rows(store):
+    scale, offsets = np.linspace(0.5, 2.0, N), np.linspace(-30.0, 7.0, N)
     rows = np.array([3, 11])
-    np.testing.assert_allclose(reader(store, row_scale=scale).exact(rows), (scale * (ATOMS @ QUERY))[rows])
+    scaled = scale * (ATOMS @ QUERY)
+    np.testing.assert_allclose(reader(store, scores=ScoreMap(scale)).exact(rows), scaled[rows])
+    np.testing.assert_allclose(reader(store, scores=ScoreMap(scale, offsets)).exact(rows), (scaled + offsets)[rows])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -91,7 +91,8 @@ def test_a_wheel_searches_without_a_compiler_in_read_only_folders(tmp_path):
     wheel = build_wheel(sdist, tmp_path)
     installed = {name.removeprefix("banditmips/") for name in zipfile.ZipFile(wheel).namelist()}
     modules = {f"core/{path.stem}{sysconfig.get_config_var('EXT_SUFFIX')}" for path in core.glob("*.pyx")}
-    assert modules | DATA <= installed
+    stubs = {f"core/{path.stem}.pyi" for path in core.glob("*.pyx")}
+    assert modules | stubs | DATA <= installed
     assert not [name for name in installed if name.endswith((".pyx", ".c", ".h"))]
 
     home = tmp_path / "home"

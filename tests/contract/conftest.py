@@ -1,7 +1,7 @@
 """What the contract suites share: the ways to search, and the answers that need no cleverness.
 
-By the clock, the full product of matrices as small as these wins, and nothing of a race would be tested. So every way comes
-twice: as a user has it by default, and racing, with the full product forbidden.
+By the clock, the full product of matrices as small as these wins, and nothing of a race would be tested. So every way
+comes twice: as a user has it by default, and racing, with the full product forbidden.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WAYS = FLAT | BUCKETS | RACING_FLAT | RACING_BUCKETS
 
 
 def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every search race, but for those that have nothing to race for: delta is 0, or all candidates are returned."""
+    """Make every search race, unless there is nothing to race for: delta is 0, or all candidates are returned."""
     all_products = Query.all_products
 
     def refuse(query: Query, products: Any, begun: Any) -> Any:
@@ -78,6 +78,12 @@ def find_flat(request: pytest.FixtureRequest) -> Find:
     return _way(request)
 
 
+@pytest.fixture(params=[way for way in WAYS if way != "search, racing"])
+def find_knowing(request: pytest.FixtureRequest) -> Find:
+    """The ways that race only atoms of which something is known: others may deceive `paired` (docs/guarantees.md)."""
+    return _way(request)
+
+
 @pytest.fixture(params=RACING_FLAT | RACING_BUCKETS)
 def find_racing(request: pytest.FixtureRequest) -> Find:
     """The ways that race whatever the full product would take."""
@@ -88,6 +94,12 @@ def find_racing(request: pytest.FixtureRequest) -> Find:
 def find_racing_flat(request: pytest.FixtureRequest) -> Find:
     """Those of them that race all atoms at once."""
     return _way(request)
+
+
+@pytest.fixture
+def codes_spend(request: pytest.FixtureRequest) -> float:
+    """Most multiplies over those of all products: what codes did not decide has to be multiplied all the same."""
+    return 1.5 if "codes, racing" in request.node.callspec.params.values() else 1.0
 
 
 def _score(atoms: NDArray[Any], query: NDArray[Any], objective: str = "inner_product") -> NDArray[np.float64]:

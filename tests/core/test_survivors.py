@@ -15,7 +15,7 @@ def made(estimates, radius, k, absolute=False, candidates=None):
 
 
 def kept(estimates, radius, k, absolute, bar=-np.inf):
-    """Drop by intervals as it is defined: the atoms whose upper ends are below the k-th largest lower end, or the bar."""
+    """Drop the atoms whose upper ends are below the k-th largest lower end, or the bar, as it is defined."""
     ranking = np.abs(estimates) if absolute else estimates
     lower = np.where(np.isnan(ranking - radius), -np.inf, ranking - radius)
     if len(estimates) > k:

@@ -1,6 +1,7 @@
 import contextlib
 import hashlib
 import io
+import os
 import socket
 import tarfile
 import threading
@@ -9,7 +10,9 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from typer.testing import CliRunner
 
+from banditmips.cli import app
 from banditmips.datasets import _sources, download, load
 from banditmips.datasets.download import DownloadError, fetch
 
@@ -228,3 +231,36 @@ def test_what_needs_a_login_says_where_to_get_it(name, tmp_path):
 def test_unknown_names(tmp_path):
     with pytest.raises(ValueError, match=r"name must be one of crypto_pairs.*got 'pixels'"):
         fetch("pixels", tmp_path)
+
+
+def test_every_source_that_can_be_fetched_has_a_checksum_or_says_that_it_has_none():
+    doubtful = {name for name, source in _sources.SOURCES.items() if source.doubt is not None}
+    assert doubtful == {"sift_1m"}
+    assert "no checksum on record and is not encrypted" in _sources.SOURCES["sift_1m"].doubt
+    for source in _sources.SOURCES.values():
+        assert source.url is None or source.sha256 is None or source.url.startswith("https:")
+
+
+def test_what_cannot_be_checked_is_fetched_only_if_somebody_says_so(monkeypatch, tmp_path):
+    fetched = []
+
+    def fetch_files(name, directory, progress):
+        fetched.append(name)
+        (tmp_path / "sift").mkdir()
+        (tmp_path / "sift" / "sift_base.fvecs").write_bytes(b"")
+        return tmp_path
+
+    monkeypatch.setattr("banditmips.datasets.download.fetch", fetch_files)
+    refused = CliRunner().invoke(app, ["data", "fetch", "sift_1m", "--directory", str(tmp_path)])
+    assert (refused.exit_code, fetched) == (2, [])
+    assert "no checksum on record" in refused.stderr
+    assert "'sift_1m' was not fetched (--yes fetches without asking)" in refused.stderr
+    taken = CliRunner().invoke(app, ["data", "fetch", "sift_1m", "--yes", "--directory", str(tmp_path)])
+    assert (taken.exit_code, fetched) == (0, ["sift_1m"])
+    assert "no checksum on record" in taken.stderr
+
+
+def test_a_download_does_not_replace_a_fifo(server, tmp_path):
+    os.mkfifo(tmp_path / "ml-100k.zip.part")
+    with pytest.raises(FileExistsError, match="is a FIFO"):
+        fetch("movielens_100k", tmp_path)

@@ -11,7 +11,7 @@ import pytest
 import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.atoms.metering import metered
-from banditmips.race import kernels
+from banditmips.core import statistics
 
 zarr = pytest.importorskip("zarr")
 
@@ -82,7 +82,7 @@ def test_it_reads_what_numpy_reads(small, small_atoms):
         store.gather(rows, columns, out)
         np.testing.assert_array_equal(out, small_atoms[np.ix_(rows, columns)])
     query = rng.normal(size=3_000)
-    for objective in (kernels.PRODUCT, kernels.NEG_SQUARED_DIFFERENCE, kernels.NEG_ABSOLUTE_DIFFERENCE):
+    for objective in (statistics.PRODUCT, statistics.NEG_SQUARED_DIFFERENCE, statistics.NEG_ABSOLUTE_DIFFERENCE):
         for columns in (None, np.array([5, 2_999, 17])):
             given = (np.array([28, 2]), columns, query if columns is None else query[columns], objective)
             np.testing.assert_allclose(store.scores(*given), DenseStore(small_atoms).scores(*given), rtol=1e-12)
@@ -100,7 +100,7 @@ def test_it_goes_to_another_process(small, small_atoms):
 @pytest.mark.parametrize("options", [{}, {"rescore": False}, {"k": 5}, {"absolute": True}, {"epsilon": 1e3}])
 def test_the_same_answers_as_in_memory(packed, atoms, queries, options):
     found = bm.BanditMIPS().fit(packed).search(queries, **options)
-    expected = bm.BanditMIPS().fit(InMemory(atoms)).search(queries, **options)
+    expected = bm.BanditMIPS(layout="coordinates").fit(InMemory(atoms)).search(queries, **options)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.n_multiplies, expected.n_multiplies)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
@@ -287,4 +287,41 @@ def test_missing_arrays_and_odd_attributes(small, small_atoms):
     del about["rows_chunk"]
     group.update_attributes({"banditmips": about})
     with pytest.raises(bm.CorruptFileError, match=r"not as packing writes them"):
+        bm.open_atoms(small)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_coordinates": 2001},
+        {"n_coordinates": 10**15},
+        {"n_coordinates": 0},
+        {"d": 0},
+        {"d": 2**70},
+        {"n": 2**62},
+        {"n": -1},
+        {"n": True},
+        {"seed": 2**70},
+        {"seed": -1},
+        {"dtype": "object"},
+        {"dtype": ["float32"]},
+        {"atoms_per_block": 0},
+        {"rows_chunk": [0, 10]},
+        {"rows_chunk": [1]},
+        {"rows_chunk": [1, 2, 3]},
+        {"coordinates_chunk": 7},
+        {"finished_blocks": -1},
+        {"finished_blocks": "all"},
+        {"finished_blocks": 10**9},
+        {"complete": "yes"},
+        {"low": None},
+        {"high": "9"},
+        {"order_sha256": "0" * 64},
+    ],
+    ids=str,
+)
+def test_attributes_that_cannot_be_are_refused_before_anything_is_done_by_them(small, change):
+    group = zarr.open_group(small, mode="r+")
+    group.update_attributes({"banditmips": {**group.attrs["banditmips"], **change}})
+    with pytest.raises(bm.CorruptFileError, match=r"small\.zarr: (attributes|array 'order')"):
         bm.open_atoms(small)

@@ -5,10 +5,12 @@ import pytest
 
 import banditmips as bm
 from banditmips import StopReason
-from banditmips.atoms.lines import LineReader
-from banditmips.race import kernels
-from banditmips.race.lines import LimitedSchedule, LineSchedule, QueryLines
+from banditmips.core import statistics
+from banditmips.core.certain import ScoreMap
+from banditmips.race.line_reader import LineReader
+from banditmips.race.lines import QueryLines
 from banditmips.race.sampling import BottomKSampler, UniformSampler
+from banditmips.race.schedule import LimitedSchedule, LineSchedule
 
 WIDTH = 8
 
@@ -49,16 +51,15 @@ def test_the_variance_is_that_of_lines(weighted):
     d = m * WIDTH - 3
     atoms = np.repeat(rng.normal(size=(1, m)) + 0.5, WIDTH, axis=1)[:, :d]
     query = np.repeat(1.0 + 0.5 * rng.normal(size=m), WIDTH)[:d]
-    lines = QueryLines(query, WIDTH, kernels.PRODUCT)
+    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
     terms, truth = line_terms(atoms, query), float((atoms @ query)[0])
     scores = []
     for seed in range(400):
         sampler = BottomKSampler(lines.lines, lines.weights, seed) if weighted else UniformSampler(m, seed, None)
         p = sampler.prefix(size)
         values = np.ascontiguousarray(terms[:, p.coordinates])
-        estimates, variances, _ = kernels.sample_estimates(
-            values, np.ones(1), np.ones(size), p.scale, p.unit, p.spread, p.total_unit, kernels.PRODUCT, np.zeros(1)
-        )
+        sample = statistics.Sample(p, np.ones(size), statistics.PRODUCT)
+        estimates, variances, _ = sample.estimates(values, np.ones(1), np.zeros(1), False)
         scores.append((estimates[0] - truth) / np.sqrt(variances[0]))
     assert abs(np.mean(scores)) < 0.2
     assert 0.75 < np.var(scores) < 1.35
@@ -66,14 +67,14 @@ def test_the_variance_is_that_of_lines(weighted):
 
 def test_lines_of_a_query():
     query = np.array([1.0, -2.0, 0.0, 0.0, 0.0, 0.0, 3.0])
-    lines = QueryLines(query, 3, kernels.PRODUCT)
+    lines = QueryLines(query, 3, statistics.PRODUCT)
     np.testing.assert_array_equal(lines.widths, [3, 3, 1])
     np.testing.assert_array_equal(lines.weights, [3.0, 0.0, 3.0])
     np.testing.assert_array_equal(lines.lines, [0, 2])
     np.testing.assert_array_equal(lines.costs(), [2, 0, 1])
     np.testing.assert_array_equal(lines.costs(seen=np.array([1, 5, 6])), [1, 0, 0])
     assert lines.share == 4 / 7
-    assert QueryLines(query, 3, kernels.NEG_SQUARED_DIFFERENCE).lines.size == 3
+    assert QueryLines(query, 3, statistics.NEG_SQUARED_DIFFERENCE).lines.size == 3
 
 
 def test_a_schedule_of_lines_gives_up_on_what_does_not_separate():
@@ -174,13 +175,17 @@ def test_every_objective_on_lines(lined_array, objective, fitted):
 
 def test_an_index_reads_survivors_alone(lined_array):
     atoms, queries = planted(m=5)
-    store = lined_array(atoms, WIDTH)
-    index = bm.BanditMIPS().fit(store)
-    assert store.n_read == atoms.size
-    store.n_read = 0
-    result = index.search(queries, 2)
-    np.testing.assert_array_equal(result.indices, np.argsort(-(queries @ atoms.T))[:, :2])
-    assert store.n_read == result.n_survivors.sum() * atoms.shape[1]
+    for minimise in ("multiplies", "time"):
+        store = lined_array(atoms, WIDTH)
+        index = bm.BanditMIPS(layout="codes", minimise=minimise).fit(store)
+        assert store.n_read <= 2 * atoms.size  # once for the codes' centre, which is the mean of up to 256 atoms
+        store.n_read = 0
+        result = index.search(queries, 2)
+        np.testing.assert_array_equal(result.indices, np.argsort(-(queries @ atoms.T))[:, :2])
+        # Whole rows: of the survivors, and for speed of leaders before them.
+        assert store.n_read % atoms.shape[1] == 0
+        n_rows, n_survivors = store.n_read // atoms.shape[1], result.n_survivors.sum()
+        assert n_survivors <= n_rows <= n_survivors + (10 if minimise == "time" else 0)
 
 
 def test_an_index_without_validation_reads_once_too(lined_array):
@@ -191,14 +196,19 @@ def test_an_index_without_validation_reads_once_too(lined_array):
     assert index.search(query).indices[0] == (atoms @ query).argmax()
 
 
-def test_a_cache_from_a_pass_equals_one_from_memory(lined_array):
+def test_what_a_pass_over_lines_keeps_equals_what_one_over_memory_keeps(lined_array):
     atoms, _ = planted(d=20_000)
-    here, there = (bm.BanditMIPS(seed=3).fit(a)._fitted for a in (atoms, lined_array(atoms, WIDTH)))
-    np.testing.assert_array_equal(here.cache.order, there.cache.order)
-    np.testing.assert_array_equal(here.cache.block, there.cache.block)
-    np.testing.assert_array_equal(here.cache.prefix, there.cache.prefix)
-    np.testing.assert_allclose(here.facts.squared_norms, there.facts.squared_norms)
-    np.testing.assert_allclose(here.facts.column_squares, there.facts.column_squares, rtol=1e-6)
+    for layout in ("coordinates", "codes"):
+        here, there = (bm.BanditMIPS(seed=3, layout=layout).fit(a)._fitted for a in (atoms, lined_array(atoms, WIDTH)))
+        if layout == "coordinates":
+            np.testing.assert_array_equal(here.cache.order, there.cache.order)
+            np.testing.assert_array_equal(here.cache.values, there.cache.values)
+        else:
+            np.testing.assert_allclose(here.codes.centre, there.codes.centre, rtol=1e-12)
+            np.testing.assert_allclose(here.codes.scales, there.codes.scales, rtol=1e-5)
+            assert np.mean(here.codes.first == there.codes.first) > 0.99  # but for entries that are 0 within rounding
+        np.testing.assert_allclose(here.facts.squared_norms, there.facts.squared_norms)
+        np.testing.assert_allclose(here.facts.column_squares, there.facts.column_squares, rtol=1e-6)
 
 
 def test_a_sample_that_has_not_seen_a_needle_drops_nothing(lined_array):
@@ -243,8 +253,8 @@ def test_a_line_is_checked_as_it_is_read(lined_array, value):
 
 def test_a_line_reader_remembers_what_belongs_to_the_rows_asked_for(lined_array):
     atoms, query = planted(n=6, d=101)
-    lines = QueryLines(query, WIDTH, kernels.PRODUCT)
-    reader = LineReader(lined_array(atoms, WIDTH), query, lines, kernels.PRODUCT, None, None, False)
+    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
+    reader = LineReader(lined_array(atoms, WIDTH), query, lines, statistics.PRODUCT, ScoreMap(), None, False)
     prefix = UniformSampler(lines.starts.size, 0, None).prefix(5)
     out = np.empty((3, 5))
     reader.read(np.array([4, 1, 2]), prefix, 0, out)

@@ -239,3 +239,15 @@ def compositions(rng, n, d):
     """Shares of a whole, most of it in few parts."""
     rows = rng.gamma(0.05, size=(n + N_QUERIES, d)) * rng.lognormal(sigma=1.0, size=d) + 1e-12
     return split(rows / rows.sum(axis=1, keepdims=True), n)
+
+
+@kind()
+def opposed_halves(rng, n, d):
+    """Atoms agree with the query in one half of the features and contradict it in the other; one agrees a little."""
+    query, half = rng.normal(size=d), d // 2
+    atoms, agrees = rng.normal(size=(n, d)), rng.random(n) < 0.5
+    atoms[:, :half] += np.where(agrees, 1.0, -1.0)[:, np.newaxis] * query[:half]
+    atoms[:, half:] -= np.where(agrees, 1.0, -1.0)[:, np.newaxis] * query[half:]
+    atoms[n // 2] = 0.3 * query + rng.normal(size=d)
+    queries = query + 0.05 * rng.normal(size=(N_QUERIES, d))
+    return atoms.astype(np.float32), queries.astype(np.float32)

@@ -13,6 +13,7 @@ import banditmips as bm
 pytestmark = pytest.mark.statistical
 
 N_ATOMS, D = 10, 500
+RACING = {"minimise": "multiplies", "rescore": False}
 TRIALS = {0.1: 400, 0.01: 4000}
 
 
@@ -86,25 +87,27 @@ def assert_rate_at_most(delta, failures, trials):
 @pytest.mark.parametrize("delta", [0.1, 0.01])
 @pytest.mark.parametrize("make", ORDINARY)
 def test_paired_without_fit(make, delta):
-    failures = count_failures(
-        make, TRIALS[delta], 1, lambda a, q, s: bm.search(a, q, delta=delta, seed=s, rescore=False)
-    )
+    failures = count_failures(make, TRIALS[delta], 1, lambda a, q, s: bm.search(a, q, delta=delta, seed=s, **RACING))
     assert_rate_at_most(delta, failures, TRIALS[delta])
 
 
+def after_fit(layout, delta):
+    def answer(atoms, query, seed):
+        index = bm.BanditMIPS(layout=layout, delta=delta, seed=seed, **RACING).fit(atoms)
+        return index.search(query)
+
+    return answer
+
+
+@pytest.mark.parametrize("layout", ["codes", "coordinates"])
 @pytest.mark.parametrize("make", [*ORDINARY, sparse_against_dense])
-def test_paired_after_fit(make):
-    failures = count_failures(
-        make, 400, 1, lambda a, q, s: bm.BanditMIPS(delta=0.1, seed=s, rescore=False).fit(a).search(q)
-    )
-    assert_rate_at_most(0.1, failures, 400)
+def test_after_fit(make, layout):
+    assert_rate_at_most(0.1, count_failures(make, 400, 1, after_fit(layout, 0.1)), 400)
 
 
-def test_paired_after_fit_sees_sparse_atoms_at_a_small_delta():
-    failures = count_failures(
-        sparse_against_dense, 4000, 1, lambda a, q, s: bm.BanditMIPS(delta=0.01, seed=s, rescore=False).fit(a).search(q)
-    )
-    assert_rate_at_most(0.01, failures, 4000)
+@pytest.mark.parametrize("layout", ["codes", "coordinates"])
+def test_an_index_sees_sparse_atoms_at_a_small_delta(layout):
+    assert_rate_at_most(0.01, count_failures(sparse_against_dense, 4000, 1, after_fit(layout, 0.01)), 4000)
 
 
 @pytest.mark.parametrize("make", [normal_custom, symmetric, heavy_tails])
@@ -114,7 +117,7 @@ def test_paired_with_k_and_absolute(make, k, absolute):
     for seed in range(400):
         atoms, query = make(np.random.default_rng([seed, 18]))
         scores = np.abs(atoms @ query) if absolute else atoms @ query
-        found = bm.search(atoms, query, k, delta=0.1, absolute=absolute, seed=seed, rescore=False)
+        found = bm.search(atoms, query, k, delta=0.1, absolute=absolute, seed=seed, **RACING)
         failures += set(found.indices) != set(np.argsort(-scores)[:k])
     assert_rate_at_most(0.1, failures, 400)
 
@@ -126,7 +129,7 @@ def test_paired_by_sampling(make, replacement):
         make,
         400,
         1,
-        lambda a, q, s: bm.search(a, q, delta=0.1, sampling="weighted", replacement=replacement, seed=s, rescore=False),
+        lambda a, q, s: bm.search(a, q, delta=0.1, sampling="weighted", replacement=replacement, seed=s, **RACING),
     )
     assert_rate_at_most(0.1, failures, 400)
 
@@ -154,7 +157,7 @@ def test_bounds_with_a_theorem(make, bound, replacement, delta):
             replacement=replacement,
             value_range=(atoms.min(), atoms.max()),
             seed=seed,
-            rescore=False,
+            **RACING,
         )
 
     def make_small(rng):

@@ -11,6 +11,7 @@ import banditmips as bm
 from banditmips import datasets
 
 SEEDS = range(100)
+RACING = {"minimise": "multiplies", "rescore": False}
 ML_100K = Path(os.environ.get("BANDITMIPS_ML100K", Path(__file__).parents[3] / "shared" / "data" / "ml-100k"))
 
 
@@ -20,7 +21,7 @@ def run(name, seeds=SEEDS, n=100, d=10_000, **options):
     for seed in seeds:
         data = datasets.load(name, n=n, d=d, seed=seed)
         query = data.queries[0].astype(np.float64)
-        found = bm.search(data.atoms, query, rescore=False, seed=seed, **options)
+        found = bm.search(data.atoms, query, **RACING, seed=seed, **options)
         assert found.indices[0] == np.argmax(data.atoms @ query), f"{name}: wrong answer at seed {seed}"
         counts.append(found.n_multiplies)
     return np.array(counts)
@@ -53,13 +54,13 @@ def test_sparse_queries_cost_their_support_at_most():
     for seed in range(20):
         data = datasets.load("sparse", n=100, d=10_000, density=0.05, seed=seed)
         query = data.queries[0].astype(np.float64)
-        found = bm.search(data.atoms, query, rescore=False, seed=seed)
+        found = bm.search(data.atoms, query, **RACING, seed=seed)
         assert found.indices[0] == np.argmax(data.atoms @ query)
         assert found.n_multiplies <= 100 * np.count_nonzero(query)
         ours.append(found.n_multiplies)
         # An all but invisible entry everywhere makes every coordinate part of the support.
         filled = np.where(query == 0.0, 1e-30, query)
-        everywhere.append(bm.search(data.atoms, filled, rescore=False, seed=seed, sampling="uniform").n_multiplies)
+        everywhere.append(bm.search(data.atoms, filled, **RACING, seed=seed, sampling="uniform").n_multiplies)
     assert np.mean(ours) <= np.mean(everywhere) / 5
 
 
@@ -70,7 +71,7 @@ def test_movielens_100k_imputed():
         data = datasets.load("movielens_100k", path=ML_100K, n=100, n_queries=1, seed=seed)
         query = data.queries[0].astype(np.float64)
         assert data.atoms.shape == (100, 943)
-        found = bm.search(data.atoms, query, rescore=False, seed=seed)
+        found = bm.search(data.atoms, query, **RACING, seed=seed)
         assert found.indices[0] == np.argmax(data.atoms @ query)
         counts.append(found.n_multiplies)
     assert np.mean(counts) <= 4_200
@@ -88,7 +89,7 @@ def test_multiplies_do_not_grow_with_d(kind):
         atoms += theta if kind == "normal" else theta * query
         counts = []
         for seed in range(20):
-            found = bm.search(atoms, query, rescore=False, seed=seed)
+            found = bm.search(atoms, query, **RACING, seed=seed)
             assert found.indices[0] == 99
             counts.append(found.n_multiplies)
         means[d] = np.mean(counts)

@@ -13,6 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from banditmips._files import FileWatch, reading_as
 from banditmips.atoms.chunks import ContentError
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.grid import ChunkGrid, GridStore
@@ -112,8 +113,9 @@ class _Rows:
 class _BatchGrid(ChunkGrid):
     """Chunks of whole rows: row groups of Parquet, record batches of Arrow."""
 
-    def __init__(self, path: str, unit: str, rows: _Rows, lengths: Sequence[int]) -> None:
+    def __init__(self, path: str, watch: FileWatch, unit: str, rows: _Rows, lengths: Sequence[int]) -> None:
         self.source = path
+        self._watch = watch
         self._unit = unit
         self._rows = rows
         self.dtype = rows.dtype
@@ -133,6 +135,10 @@ class _BatchGrid(ChunkGrid):
         # A copy, since Arrow's memory is never to be changed, and holds on to all columns together.
         return np.array(self._rows.matrix(self.read_batch(self._numbers[i]), rows.start), dtype=self.dtype)
 
+    def check_unchanged(self, i: int, j: int) -> None:
+        """Raise if the file is not what it was when it was opened."""
+        self._watch.check()
+
     def read_batch(self, number: int) -> Any:
         raise NotImplementedError
 
@@ -145,13 +151,14 @@ class _ParquetGrid(_BatchGrid):
     counts_bytes = True
 
     def __init__(self, path: str, column: str | None) -> None:
+        watch = FileWatch(path)
         with pyarrow.parquet.ParquetFile(path) as file:
             self._metadata = file.metadata
             schema = file.schema_arrow
         self._names = _chosen_fields(schema, path, column)
         lengths = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         rows = _Rows(pyarrow.schema([schema.field(name) for name in self._names]), path)
-        super().__init__(path, "row group", rows, lengths)
+        super().__init__(path, watch, "row group", rows, lengths)
 
     def read_batch(self, number: int) -> Any:
         with pyarrow.parquet.ParquetFile(self.source, metadata=self._metadata) as file:
@@ -166,6 +173,7 @@ class _IpcGrid(_BatchGrid):
     counts_bytes = False
 
     def __init__(self, path: str, column: str | None) -> None:
+        watch = FileWatch(path)
         # Not mapped: the pages of a map would count as this process's memory.
         with pyarrow.OSFile(path) as file:
             # Without any field, a batch is nothing but its length.
@@ -175,44 +183,39 @@ class _IpcGrid(_BatchGrid):
         self._names = _chosen_fields(schema, path, column)
         self._fields = [schema.get_field_index(name) for name in self._names]
         rows = _Rows(pyarrow.schema([schema.field(name) for name in self._names]), path)
-        super().__init__(path, "record batch", rows, lengths)
+        super().__init__(path, watch, "record batch", rows, lengths)
 
     def read_batch(self, number: int) -> Any:
         options = pyarrow.ipc.IpcReadOptions(included_fields=self._fields)
         with pyarrow.OSFile(self.source) as file:
-            return pyarrow.ipc.open_file(file, options=options).get_batch(number)
+            batch = pyarrow.ipc.open_file(file, options=options).get_batch(number)
+        # Arrow believes the offsets and lengths of a file, and would read wherever they lead.
+        batch.validate(full=True)
+        return batch
 
 
 def open_parquet(path: str | os.PathLike[str], column: str | None, memory_limit: int) -> GridStore:
     """Open a Parquet file; a row group is read at a time."""
-    try:
-        grid = _ParquetGrid(os.fspath(path), column)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{os.fspath(path)}: cannot be read as .parquet: {error}") from error
-    return GridStore(grid, memory_limit)
+    with reading_as(path, ".parquet"):
+        return GridStore(_ParquetGrid(os.fspath(path), column), memory_limit)
 
 
 def read_parquet(path: str | os.PathLike[str], column: str | None) -> NDArray[Any]:
     """Read a Parquet file whole; it may have no rows."""
     where = os.fspath(path)
-    try:
+    with reading_as(path, ".parquet"):
         with pyarrow.parquet.ParquetFile(path) as file:
             names = _chosen_fields(file.schema_arrow, where, column)
             table = file.read(columns=names)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{where}: cannot be read as .parquet: {error}") from error
-    batches = table.combine_chunks().to_batches()
-    rows = _Rows(table.schema, where)
-    return rows.matrix(batches[0], 0) if batches else np.empty((0, rows.width or 0), dtype=rows.dtype)
+        batches = table.combine_chunks().to_batches()
+        rows = _Rows(table.schema, where)
+        return rows.matrix(batches[0], 0) if batches else np.empty((0, rows.width or 0), dtype=rows.dtype)
 
 
 def open_ipc(path: str | os.PathLike[str], column: str | None, memory_limit: int) -> GridStore:
     """Open an Arrow file (also called Feather, version 2); a record batch is read at a time."""
-    try:
-        grid = _IpcGrid(os.fspath(path), column)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{os.fspath(path)}: cannot be read as an Arrow file: {error}") from error
-    return GridStore(grid, memory_limit)
+    with reading_as(path, "an Arrow file"):
+        return GridStore(_IpcGrid(os.fspath(path), column), memory_limit)
 
 
 def arrow_store(atoms: Any) -> AtomStore:
@@ -221,6 +224,7 @@ def arrow_store(atoms: Any) -> AtomStore:
         atoms = pyarrow.table({"atoms": atoms})
     elif isinstance(atoms, pyarrow.RecordBatch):
         atoms = pyarrow.Table.from_batches([atoms])
+    atoms.validate(full=True)  # offsets may come from a file, and Arrow reads wherever they lead
     names = _chosen_fields(atoms.schema, "atoms", None)
     rows = _Rows(atoms.schema, "atoms" if len(names) > 1 else "atoms (argument 'atoms')")
     matrices: list[NDArray[Any]] = []

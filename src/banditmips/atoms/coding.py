@@ -14,8 +14,8 @@ from banditmips.core.rotation import Rotation
 __all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
 
 _N_CENTRED = 256
-"""Atoms whose mean is taken off all: their mean strays from that of all by a sixteenth of the atoms' deviation, which makes
-intervals longer by a 500th."""
+"""Atoms whose mean is taken off all: their mean strays from that of all by a sixteenth of the atoms' deviation, which
+makes intervals longer by a 500th."""
 
 
 _LEAST_CELLS = 1024

@@ -178,7 +178,9 @@ class FactsCollector:
     low, high : float
     """
 
-    def __init__(self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = (), check: bool = True) -> None:
+    def __init__(
+        self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = (), check: bool = True
+    ) -> None:
         self._argument = argument
         self._keepers = keepers
         self._checks = check
@@ -298,13 +300,11 @@ def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return copied
 
 
-def collect_facts(
-    store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1, check: bool = True
-) -> AtomFacts:
+def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1, check: bool = True) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
-    `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed. Without `check`, entries that
-    are not finite are let through.
+    `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed. Without `check`,
+    entries that are not finite are let through.
     """
     from banditmips.atoms.packed import PackedStore
 

@@ -41,6 +41,10 @@ class ChunkGrid(ABC):
         """Return the j-th chunk of the i-th row of chunks; `ChunkReader` says what may be raised."""
 
     @abstractmethod
+    def check_unchanged(self, i: int, j: int) -> None:
+        """Raise `CorruptFileError` if a chunk is not what it was when it was first read, as far as that shows."""
+
+    @abstractmethod
     def describe(self, i: int, j: int) -> str:
         """Name a chunk in error messages."""
 
@@ -93,6 +97,7 @@ class GridStore(PartStore):
         i, j = divmod(chunk, self._n_across)
         rows = slice(*self._grid.row_edges[i : i + 2].tolist())
         columns = slice(*self.line(j))
+        self._grid.check_unchanged(i, j)
         array = self._grid.fetch(i, j, rows, columns)
         expected = rows.stop - rows.start, columns.stop - columns.start
         if array.shape != expected or array.dtype != self.dtype:
@@ -114,6 +119,7 @@ class GridStore(PartStore):
         visits, ahead = tee(self._visits(edges, spans))
         chunks = self._reader.read_many(visit.i * self._n_across + visit.j for visit in ahead)
         for visit, (_, chunk) in zip(visits, chunks, strict=True):
+            self._grid.check_unchanged(visit.i, visit.j)  # also where the chunk was kept in memory
             positions = slice(*edges[visit.i : visit.i + 2].tolist())
             wanted = rows[positions] - row_edges[visit.i]
             first_column = visit.j * self.line_width
@@ -128,6 +134,12 @@ class GridStore(PartStore):
                     yield _Visit(i, j, span, max(start, low), min(stop, high))
 
 
+_MOST_CHUNKS = 1 << 24
+"""Chunks in a row or a column of chunks."""
+
+
 def regular_edges(length: int, step: int) -> NDArray[np.int64]:
     """Where pieces of equal length begin, and where the last, perhaps shorter, ends."""
+    if step < 1 or length > step * _MOST_CHUNKS:
+        raise ValueError(f"{length:,} rows or columns in chunks of {step:,} are more than {_MOST_CHUNKS:,} chunks")
     return np.append(np.arange(0, length, step), length)

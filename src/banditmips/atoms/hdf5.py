@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError
+from banditmips._files import CorruptFileError, FileWatch, open_regular, reading_as
 from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import PartStore, check_matrix
@@ -29,10 +29,14 @@ class _Hdf5Grid(ChunkGrid):
         self.dtype = dataset.dtype
         self._dataset = dataset
         self._missing_is_error = missing_chunks == "error"
+        # A file that HDF5 keeps in memory, or in several parts, has no times of its own.
+        on_disk = dataset.file.driver in ("sec2", "stdio") and os.path.isfile(dataset.file.filename)
+        self._watch = FileWatch(dataset.file.filename) if on_disk else None
         n, d = dataset.shape
         self.counts_bytes = dataset.chunks is not None and not dataset.is_virtual
         if self.counts_bytes:
             down, across = dataset.chunks
+            _check_chunks(dataset, None if self._watch is None else os.path.getsize(dataset.file.filename))
         else:
             entries = max(min(_SLAB, memory_limit // 8) // self.dtype.itemsize, 1)
             across = min(d, entries)
@@ -59,9 +63,33 @@ class _Hdf5Grid(ChunkGrid):
                 raise ValueError(str(error)) from error
             raise
 
+    def check_unchanged(self, i: int, j: int) -> None:
+        """Raise if the file is not what it was when it was opened."""
+        if self._watch is not None:
+            self._watch.check()
+
     def describe(self, i: int, j: int) -> str:
         """Name a chunk by its place."""
         return f"chunk ({i}, {j})"
+
+
+def _check_chunks(dataset: Any, file_size: int | None) -> None:
+    """Check HDF5's list of chunks, which it reads by without a look: a damaged one ends the process."""
+    where = f"{dataset.file.filename}: dataset {dataset.name!r}"
+    (n, d), (down, across) = dataset.shape, dataset.chunks
+    seen: set[tuple[int, int]] = set()
+
+    def check(chunk: Any) -> None:
+        row, column = chunk.chunk_offset
+        place = row // down, column // across
+        inside = row < n and column < d and row % down == 0 and column % across == 0
+        end = chunk.byte_offset + chunk.size
+        if not inside or place in seen or chunk.size == 0 or (file_size is not None and end > file_size):
+            problem = f"{chunk.size} bytes at byte {chunk.byte_offset}, for row {row}, column {column}"
+            raise CorruptFileError(where, "list of chunks", f"it has one that cannot be: {problem}")
+        seen.add(place)
+
+    dataset.id.chunk_iter(check)
 
 
 def hdf5_store(dataset: Any, memory_limit: int, missing_chunks: str = "error") -> PartStore:
@@ -86,14 +114,15 @@ def _plain_offset(dataset: Any) -> int | None:
 
 def open_hdf5(path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str) -> PartStore:
     """Open the dataset of this name, or the only matrix that the file holds."""
-    with open(path, "rb"):  # what cannot be opened is the system's error, with its own words
+    with open_regular(path):  # what cannot be opened is the system's error, with its own words
         pass
     try:
         file = h5py.File(path, "r")
-    except OSError as error:
+    except Exception as error:
         raise CorruptFileError(path, "file", f"cannot be read as HDF5: {error}") from error
     try:
-        return hdf5_store(_choose(file, path, dataset), memory_limit, missing_chunks)
+        with reading_as(path, "HDF5"):
+            return hdf5_store(_choose(file, path, dataset), memory_limit, missing_chunks)
     except BaseException:
         file.close()
         raise

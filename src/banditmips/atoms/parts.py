@@ -6,6 +6,7 @@ whoever reads it takes whole *lines* of neighbouring coordinates.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> No
         raise ValueError(f"{where}: expected a matrix (one atom in each row), got shape {shape}")
     if 0 in shape:
         raise ValueError(f"{where} is empty: shape {shape}")
+    if shape[0] * shape[1] * dtype.itemsize > sys.maxsize:
+        raise ValueError(f"{where}: no machine holds a matrix of shape {shape}")
 
 
 class Part(NamedTuple):

@@ -6,23 +6,24 @@ would end the process instead of raising an error.
 
 from __future__ import annotations
 
+import math
 import os
-import threading
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError
+from banditmips._files import CorruptFileError, FileState, open_regular, read_at
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
 
-__all__ = ["RawStore", "open_npy"]
+__all__ = ["RawStore", "open_npy", "read_npy_header"]
 
 PAGE = 4096
 """What a disk is read by. A part of a page costs, and counts as, a page."""
@@ -88,8 +89,8 @@ class RawStore(PartStore):
         self._prefetcher = Prefetcher(_N_THREADS)
         self._open()
         end = offset + n * d * dtype.itemsize
-        if self._state[0] < end:
-            problem = f"{n} x {d} entries of {dtype} go to byte {end:,}, but it ends at byte {self._state[0]:,}"
+        if self._state.size < end:
+            problem = f"{n} x {d} entries of {dtype} go to byte {end:,}, but it ends at byte {self._state.size:,}"
             raise CorruptFileError(self.path, "file", problem)
 
     def _open(self) -> None:
@@ -99,11 +100,7 @@ class RawStore(PartStore):
         if hasattr(os, "posix_fadvise"):
             # Else the system reads ahead, several times as much as is asked for.
             os.posix_fadvise(self._scattered, 0, 0, os.POSIX_FADV_RANDOM)
-        self._state = self._look()
-
-    def _look(self) -> tuple[int, int]:
-        status = os.fstat(self._descriptor)
-        return status.st_size, status.st_mtime_ns
+        self._state = FileState.of(self._descriptor)
 
     def __getstate__(self) -> dict[str, Any]:
         """What goes to another process: where the file is, and what it looked like."""
@@ -124,11 +121,7 @@ class RawStore(PartStore):
         self._close()
 
     def _check_unchanged(self) -> None:
-        size, changed = self._look()
-        if (size, changed) != self._state:
-            was = f"it had {self._state[0]:,} bytes" if size != self._state[0] else "as its time of change shows"
-            problem = f"it has changed since it was opened ({was}, now {size:,}): open it anew"
-            raise CorruptFileError(self.path, "file", problem)
+        self._state.check(FileState.of(self._descriptor), self.path)
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""
@@ -226,7 +219,7 @@ class RawStore(PartStore):
         """Fill the room with what is in the file from this byte on."""
         descriptor = self._descriptor if len(room) >= _SEEK else self._scattered
         while room:
-            count = _read_at(descriptor, room, offset)
+            count = read_at(descriptor, room, offset)
             if count == 0:
                 self._check_unchanged()
                 raise CorruptFileError(self.path, "file", f"it ends at byte {offset:,}, in the middle of the entries")
@@ -237,22 +230,6 @@ class RawStore(PartStore):
 def _close_both(descriptor: int, other: int) -> None:
     os.close(descriptor)
     os.close(other)
-
-
-if hasattr(os, "preadv"):
-
-    def _read_at(descriptor: int, room: memoryview, offset: int) -> int:
-        return os.preadv(descriptor, [room], offset)
-
-else:  # Windows has no reading without a place to read from, which threads would take from each other
-    _place_lock = threading.Lock()
-
-    def _read_at(descriptor: int, room: memoryview, offset: int) -> int:
-        with _place_lock:
-            os.lseek(descriptor, offset, os.SEEK_SET)
-            data = os.read(descriptor, len(room))
-        room[: len(data)] = data
-        return len(data)
 
 
 def _runs(numbers: NDArray[np.int64], gap: int) -> list[Span]:
@@ -296,17 +273,30 @@ def _pages(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
     return PAGE * (int((last - first + 1).sum()) - int(shared))
 
 
+def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of a ``.npy`` file: (shape, whether in Fortran order, type of the entries)."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except (MemoryError, RecursionError) as error:
+        raise ValueError(f"{file.name}: cannot be read as .npy: {type(error).__name__} in its header") from error
+    except Exception as error:
+        # NumPy reads the header as a Python expression, and a damaged one fails in as many ways as Python knows.
+        raise ValueError(f"{file.name}: cannot be read as .npy: {error}") from error
+    for size in shape:
+        if isinstance(size, bool) or not 0 <= size <= sys.maxsize:
+            raise ValueError(f"{file.name}: cannot be read as .npy: {size!r} in the shape {shape} is no size")
+    # NumPy refuses such shapes even where a 0 among them makes the array empty.
+    if math.prod(size for size in shape if size) * max(dtype.itemsize, 1) > sys.maxsize:
+        raise ValueError(f"{file.name}: cannot be read as .npy: no array can have the shape {shape}")
+    return shape, fortran, dtype
+
+
 def open_npy(path: str | os.PathLike[str], memory_limit: int) -> RawStore:
     """Open a ``.npy`` file; nothing but its header is read."""
-    with open(path, "rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            if version == (1, 0):
-                shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-            else:
-                shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path}: cannot be read as .npy: {error}") from error
+    with open_regular(path) as file:
+        shape, fortran, dtype = read_npy_header(file)
         offset = file.tell()
     check_matrix(os.fspath(path), shape, dtype)
     return RawStore(path, (shape[0], shape[1]), dtype, offset=offset, fortran=fortran, memory_limit=memory_limit)

@@ -14,7 +14,66 @@ from numpy.typing import NDArray
 
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 
-__all__ = ["SparseStore"]
+__all__ = ["SparseStore", "check_sparse"]
+
+
+def check_sparse(matrix: Any, what: str) -> Any:
+    """Return the matrix if every place that it stores lies within its shape; compiled loops believe these places.
+
+    Parameters
+    ----------
+    matrix
+        Of any SciPy format. It is not changed (SciPy's own ``check_format`` may cut its arrays).
+    what
+        Names the matrix in the error.
+
+    Raises
+    ------
+    ValueError
+        If an index, a pointer or a length is wrong.
+    """
+    n, d = (1, *matrix.shape)[-2:]
+    if matrix.format in ("csr", "csc", "bsr"):
+        block = getattr(matrix, "blocksize", (1, 1)) if matrix.format == "bsr" else (1, 1)
+        majors, minors = (d, n) if matrix.format == "csc" else (n // block[0], d // block[1])
+        _check_pointers(matrix, majors, what)
+        _check_places(f"{what}.indices", matrix.indices, minors)
+    elif matrix.format == "coo":
+        lengths = {len(matrix.data), *(len(places) for places in matrix.coords)}
+        if len(lengths) != 1:
+            raise ValueError(f"{what} has data and coordinates of {len(lengths)} different lengths")
+        for axis, (places, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
+            _check_places(f"{what}.coords[{axis}]", places, size)
+    return matrix
+
+
+def _check_pointers(matrix: Any, majors: int, what: str) -> None:
+    indptr, stored = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+    if indptr.ndim != 1 or indptr.dtype.kind != "i" or indptr.size != majors + 1:
+        shape = f"{indptr.dtype} of shape {indptr.shape}"
+        raise ValueError(f"{what}.indptr must hold {majors + 1} integers for shape {matrix.shape}, got {shape}")
+    if indptr[0] != 0 or indptr[-1] > stored:
+        raise ValueError(f"{what}.indptr must go from 0 to at most {stored}, got {indptr[0]} to {indptr[-1]}")
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        at = int(falls[0])
+        raise ValueError(f"{what}.indptr must never fall, got {indptr[at]} and {indptr[at + 1]} at {at}")
+
+
+def _check_places(what: str, places: NDArray[Any], size: int) -> None:
+    if places.ndim != 1 or places.dtype.kind != "i":
+        raise ValueError(f"{what} must be a list of integers, got {places.dtype} of shape {places.shape}")
+    if places.size == 0:
+        return
+    # Without a sign, a negative number is a very large one: one pass does for both ends. (NumPy's argmax would copy
+    # what may not be written to.)
+    plain = places.flags.c_contiguous and places.dtype.isnative
+    if plain and places.view(f"u{places.dtype.itemsize}").max() < size:
+        return
+    outside = np.flatnonzero((places < 0) | (places >= size))
+    if outside.size:
+        at = int(outside[0])
+        raise ValueError(f"{what} must lie in 0..{size - 1}, got {places[at]} at position {at}")
 
 
 def _canonical(matrix: Any, given: Any) -> Any:
@@ -41,13 +100,15 @@ class SparseStore:
     """
 
     def __init__(self, matrix: Any) -> None:
-        self._given = matrix
+        self._given = check_sparse(matrix, "atoms")
         self.by_row: Any = None
         self.by_column: Any = None
         if matrix.format == "csc":
             self.by_column = _canonical(matrix, matrix)
         else:
-            self.by_row = _canonical(matrix.tocsr(), matrix)
+            by_row = matrix.tocsr()
+            # What other formats hold (lists, dictionaries) shows when it has become rows.
+            self.by_row = _canonical(by_row if by_row is matrix else check_sparse(by_row, "atoms"), matrix)
 
     def keep_both(self) -> None:
         """Keep the matrix by row and by column."""
@@ -98,10 +159,12 @@ class SparseStore:
         """Do the same, and return how many of the entries of each row are stored."""
         if self.by_column is not None:
             chosen = self.by_column[:, columns].tocsr()[rows]
+        elif 2 * rows.size > self.shape[0]:  # a copy of as many rows would take as much memory as the atoms
+            chosen = self.by_row[:, columns][rows]
         else:
             chosen = self.by_row[rows][:, columns]
         out[...] = chosen.toarray()
-        return np.diff(chosen.indptr).astype(np.int64)
+        return np.asarray(np.diff(chosen.indptr), dtype=np.int64)
 
     def scores(
         self,
@@ -132,7 +195,7 @@ class SparseStore:
         counted = np.zeros(terms.size)
         counted[inside] = terms[inside]
         owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
-        return base + np.bincount(owner, weights=counted, minlength=rows.size)
+        return np.asarray(base + np.bincount(owner, weights=counted, minlength=rows.size), dtype=np.float64)
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, by row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
-from zarr.storage import WrapperStore
+from zarr.storage import LocalStore, WrapperStore
 
-from banditmips._files import CorruptFileError
+from banditmips._files import CorruptFileError, FileState, reading_as
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
@@ -58,6 +59,8 @@ class ZarrGrid(ChunkGrid):
         self.dtype = array.dtype
         watched = (WatchedStore if missing_chunks == "error" else _CountingStore)(array.store)
         self._array: Any = zarr.open_array(watched, path=array.path, mode="r")
+        self._folder = array.store.root if isinstance(array.store, LocalStore) else None
+        self._states: dict[Path, FileState | None] = {}
         (n, d), (down, across) = array.shape, array.chunks
         self.row_edges, self.column_edges = regular_edges(n, down), regular_edges(d, across)
 
@@ -71,6 +74,30 @@ class ZarrGrid(ChunkGrid):
                 "open the atoms with open_atoms(..., missing_chunks='fill_value'))"
             )
             raise CorruptFileError(self.source, self.describe(i, j), problem) from error
+
+    def check_unchanged(self, i: int, j: int) -> None:
+        """Raise if the file that a chunk is in has changed since it was first read; nothing is known of a URL."""
+        if self._folder is None:
+            return
+        file = self._folder / self._array.path / self._key(i, j)
+        try:
+            now = FileState.of(file)
+        except OSError:
+            now = None
+        before = self._states.setdefault(file, now)
+        if before != now:
+            was = (
+                FileState(-1, -1) if before is None else before
+            )  # a chunk that was not there stands for its fill value
+            was.check(now, self.source, self.describe(i, j))
+
+    def _key(self, i: int, j: int) -> str:
+        """Return the name of the file that holds a chunk, or the shard that it is in."""
+        array = self._array
+        shard = array.chunks if array.shards is None else array.shards
+        place = tuple(k * size // width for k, size, width in zip((i, j), array.chunks, shard, strict=True))
+        key: str = array.metadata.encode_chunk_key(place)
+        return key
 
     def describe(self, i: int, j: int) -> str:
         """Name a chunk by its key."""
@@ -91,9 +118,13 @@ def open_zarr(
     path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
 ) -> GridStore | PackedStore:
     """Open packed atoms, an array, or the array of this name in a group; nothing but metadata is read."""
+    with reading_as(path, "Zarr"):
+        return _open_zarr(os.fspath(path), dataset, memory_limit, missing_chunks)
+
+
+def _open_zarr(source: str, dataset: str | None, memory_limit: int, missing_chunks: str) -> GridStore | PackedStore:
     from banditmips.packing.reading import is_packed, open_packed
 
-    source = os.fspath(path)
     node = read_patiently(lambda: _open_node(source), _ATTEMPTS, source, lambda: "metadata")
     if isinstance(node, zarr.Group) and dataset is None and is_packed(node):
         return open_packed(node, source, memory_limit)

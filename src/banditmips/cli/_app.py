@@ -15,7 +15,7 @@ from banditmips.cli import compare, completion, data, demo, explain, index, pack
 from banditmips.cli._errors import ReportingGroup
 from banditmips.cli._help import help_of, help_without_command
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="banditmips",
@@ -54,8 +54,3 @@ def _start(
     ] = False,
 ) -> None:
     help_without_command(context)
-
-
-def main() -> None:
-    """Run the command line, and exit with 0, or 2 for a user's mistake, 1 for a failure, 130 for Ctrl-C."""
-    app(prog_name="banditmips")

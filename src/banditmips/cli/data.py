@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,15 +46,24 @@ def fetch(
         ),
     ],
     directory: Directory = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Fetch without asking also what no checksum is known of.")
+    ] = False,
 ) -> None:
     """Download a dataset, check it, and unpack it to where banditmips looks for it.
 
     A download that broke off goes on where it stopped. Where the source needs a login, or cannot be reached, this says
-    where to get the files and where to put them.
+    where to get the files and where to put them. Where nothing is known that the files could be checked by, it says so
+    and asks first.
     """
-    from banditmips.datasets._sources import ENVIRONMENT_VARIABLE, data_directory, locate
+    from banditmips.datasets._sources import ENVIRONMENT_VARIABLE, SOURCES, data_directory, locate
     from banditmips.datasets.download import fetch as fetch_files
 
+    doubt = SOURCES[name].doubt if name in SOURCES and not _is_there(name, directory) else None
+    if doubt is not None:
+        say(doubt)
+        if not yes and not _agrees():
+            raise ValueError(f"dataset {name!r} was not fetched (--yes fetches without asking)")
     with _showing(name) as show:
         folder = fetch_files(name, directory, progress=show)
     for path in locate(name, folder):
@@ -68,10 +78,25 @@ def list_(directory: Directory = None) -> None:
 
     folder = directory or data_directory()
     for name in SOURCES:
-        try:
+        if _is_there(name, folder):
             print(f"{name}: {', '.join(str(path) for path in locate(name, folder))}")
-        except FileNotFoundError:
+        else:
             print(f"{name}: not there. {advice(name, folder)}")
+
+
+def _is_there(name: str, directory: Path | None) -> bool:
+    from banditmips.datasets._sources import data_directory, locate
+
+    try:
+        locate(name, directory or data_directory())
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _agrees() -> bool:
+    """Ask whoever sits at the terminal; nobody there means no."""
+    return sys.stdin.isatty() and typer.confirm("fetch it?", err=True)
 
 
 data.command("fetch", help=help_of(fetch))(fetch)

@@ -37,10 +37,10 @@ def explain(
     The costs are nanoseconds measured on this machine; BANDITMIPS_COSTS overrides them.
     """
     from banditmips._index import BanditMIPS
-    from banditmips.race.atom_set import AtomSet
     from banditmips._search import explain_query
     from banditmips._validate import Options, as_store
     from banditmips.cli._inputs import Reading, read_inputs, shown
+    from banditmips.race.atom_set import AtomSet
     from banditmips.race.costs import costs
 
     files = {"atoms": shown(atoms), "queries": shown(queries), "memory_limit": "--memory-limit"}

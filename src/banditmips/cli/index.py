@@ -88,12 +88,10 @@ def build(
         read = read_atoms(atoms, Reading(key, header, id_column, not no_ids))
         start = time.perf_counter()
         with working("fitting an index"):
-            made.fit(read.matrix)
+            made.fit(read.matrix, ids=read.ids)
         fitted = duration(time.perf_counter() - start)
     with working(f"writing {index}"):
         made.save(index)
-    if read.ids is not None:
-        say("the index keeps no ids: its searches show indices, which count the rows from 0")
     shape = f"{made.n_atoms:,} x {made.n_coordinates:,} atoms"
     say(f"{shape} fitted in {fitted} and written to {index}: {index.stat().st_size:,} bytes")
 
@@ -110,8 +108,8 @@ def info(
     ] = "text",
 ) -> None:
     """Say what an index holds: its atoms, its size, its options."""
-    from banditmips._files import read_file
     from banditmips._index import load
+    from banditmips._saved import read_file
 
     if format not in _INFO_FORMATS:
         raise ValueError(f"--format must be one of {', '.join(_INFO_FORMATS)}, got {format!r}")
@@ -204,7 +202,7 @@ def search(
         start = time.perf_counter()
         result = opened.search(read.matrix, min(DEFAULT_K, n) if k is None else k, **options)
         tell_work(result, (n, d), 1, f"searched in {duration(time.perf_counter() - start)}")
-    write_result(result, destination, None, read)
+    write_result(result, destination, opened.ids, read)
 
 
 for _command in (build, info, verify, search):

@@ -1,1 +1,63 @@
-"""Compiled part of the search."""
+"""The compiled half of a search: one state, one source of cells, one rule, one loop.
+
+A *cell* is one number that is read of every atom, with its counterpart of the query, whose products estimate the score:
+a coordinate of a rotated code, a sampled coordinate, or a line of coordinates. A *source* fills the next cells of all
+survivors and says what they estimate. The *rule* says who is beaten, and is the only place where delta is split. The
+*loop* plays rounds until the answer is clear: until k are left, until all cells are read, until nobody left out can
+matter (epsilon), until the budget is used up, or until exact scores are the cheaper way to go on. Every option goes
+through this loop, and a trace is a record of what it did.
+
+A query of a fitted index takes these steps (`answer`):
+
+1. *certain bounds*: means and scatters of the atoms leave those that can win at all, without a multiply;
+2. *leaders*: where it is cheap, the exact scores of the k most promising raise the bar for the others;
+3. *codes*: the query is rotated and rounded, and rounds read more and more bits of the survivors;
+4. *exact rows* of those that are left, the most promising first, as long as they can win.
+
+Each line names a module and what it takes from the modules above it; nobody takes anything from below. From outside
+this package come threads alone (`banditmips._threads`). The tests compare these lines with the files::
+
+    kernels
+    numbers
+    entries
+    statistics
+    records
+    survivors
+    rotation          <- kernels, numbers
+    codes             <- kernels, rotation
+    measuring         <- codes, kernels, rotation
+    rows              <- kernels
+    certain           <- kernels, survivors
+    exact             <- certain, rows
+    rule              <- survivors
+    loop              <- records, rule, survivors
+    sample_source     <- loop, rule, statistics, survivors
+    code_source       <- certain, codes, kernels, loop, numbers, survivors
+    answer            <- certain, code_source, codes, loop, records, rule, survivors
+    direct            <- kernels, rows, survivors
+    projections       <- kernels
+    largest_products
+    graph             <- kernels
+
+kernels, entries, numbers
+    The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
+    pass of `fit` over entries, and random numbers that belong to coordinates and the seed.
+survivors, records
+    Who is still in the race, with estimates and radii; what a search writes down.
+certain, rule
+    What is known for certain, and what up to delta. docs/guarantees.md has the theorems and what they leave open.
+rotation, codes, code_source
+    The random rotation, the codes that an index keeps, and rounds on them.
+statistics, sample_source
+    Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values.
+rows, exact
+    Atoms in memory, of any dtype and order, and exact scores.
+loop, answer, direct
+    The rounds; the four steps above; the same for plain queries with nothing around them.
+projections, largest_products, graph
+    What matching pursuit and two of the baselines need compiled; no search goes through them.
+measuring
+    Pieces of a race on their own, for the cost model of ``banditmips.race.costs``.
+
+Everything here takes what has been checked before (``banditmips._validate``), and releases the GIL where it takes time.
+"""

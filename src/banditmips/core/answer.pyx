@@ -77,11 +77,11 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
             alive.compact()
     # Delta is split over all atoms of the index, whoever takes part.
     rule = CodeRule(limits.delta, codes.n)
-    cdef int64_t row_multiplies = exact.cost(alive.row_array[:1]) if times.full == 0.0 else 0
     source = CodeSource(
-        alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare), row_multiplies
+        alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare)
     )
     source.n_multiplies = n_multiplies
+    source.row_cost = exact.cost(alive.row_array[:1])
     if alive.n <= alive.k:
         return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
 

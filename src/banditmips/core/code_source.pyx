@@ -123,8 +123,11 @@ cdef class CodeSource(Source):
     costs : tuple
         Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
         but multiplies are to be saved.
-    row_multiplies : int
-        What an exact row takes, where multiplies are to be saved; 0 to read on whatever that takes.
+
+    Attributes
+    ----------
+    row_cost : int
+        Multiplies of an exact row.
     """
 
     cdef Codes codes
@@ -136,11 +139,11 @@ cdef class CodeSource(Source):
     cdef double cell_time, row_time, full_time, prepare_time
     cdef double deviation_of_rounding
     cdef readonly bint hopeless
-    cdef int64_t n_led, most, row_multiplies
+    cdef int64_t n_led, most
+    cdef public int64_t row_cost
     cdef bint first_round
 
-    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs, int64_t row_multiplies=0):
-        self.row_multiplies = row_multiplies
+    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
         self.alive, self.codes, self.scores = alive, codes, scores
         self._query, self._dither = query, dither
         self.cell_time, self.row_time, self.full_time, self.prepare_time = costs
@@ -149,6 +152,7 @@ cdef class CodeSource(Source):
         self.population = self.most + 1
         self.sums = np.zeros(alive.n, dtype=np.int64)
         self.first_round = True
+        self.row_cost = 2 * self.most  # until it is told, dearer than all bits
         self.n_led = -1
 
     @property
@@ -178,35 +182,26 @@ cdef class CodeSource(Source):
         return size <= self.most
 
     cpdef bint should_finish(self, int64_t size) except -1:
-        """Whether the survivors' rows take less time, or fewer multiplies, than a round that reaches `size` cells."""
+        """Whether the survivors' rows take less time than a round that reaches `size` cells.
+
+        Where multiplies are to be saved, whether a code has told half as much as it would take to know: what is spent on codes
+        in vain is then at most half of what all products take.
+        """
         if self.full_time == 0.0:
-            return not self._cells_save_multiplies(size)
+            return 2 * size > self.row_cost
         cdef double rows = self.alive.n * self.row_time
         cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
             cells += self.prepare_time
-        elif self.size and self._will_be_left(self.codes._errors.shape[0] - 1) * self.row_time + cells >= self.full_time:
+        elif self.size and self._will_be_left() * self.row_time + cells >= self.full_time:
             self.hopeless = True
             return True
         return rows <= cells
 
-    cdef bint _cells_save_multiplies(self, int64_t size):
-        """Whether reading on to the end of some round is likely to take fewer multiplies than the survivors' rows."""
-        cdef int64_t t, n = self.alive.n, end
-        if self.row_multiplies == 0:
-            return True
-        if self.size == 0:
-            return size < self.row_multiplies
-        for t in range(self.codes._errors.shape[0]):
-            end = self.codes._ends[t] if t < self.codes.n_rungs else self.most
-            if end > self.size and (end - self.size) * n < (n - self._will_be_left(t)) * self.row_multiplies:
-                return True
-        return False
-
-    cdef double _will_be_left(self, int64_t rung):
-        """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
+    cdef double _will_be_left(self):
+        """How many would be left if all bits were read, as far as the estimates tell now."""
         cdef Survivors alive = self.alive
-        cdef Py_ssize_t t, n_left = 0
+        cdef Py_ssize_t t, last = self.codes._errors.shape[0] - 1, n_left = 0
         cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar, error
         if alive.n <= alive.k:
             return alive.n
@@ -214,7 +209,7 @@ cdef class CodeSource(Source):
             alive.lower[t] = alive.ranked(t)
         bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
         for t in range(alive.n):
-            error = reach * self.codes._errors[rung, alive.rows[t]]
+            error = reach * self.codes._errors[last, alive.rows[t]]
             if self.scores._has_factors:
                 error *= fabs(self.scores._factors[alive.rows[t]])
             n_left += alive.lower[t] + error >= bar
@@ -235,7 +230,8 @@ cdef class CodeSource(Source):
         if self.rotated is None:
             self.rotated = RotatedQuery(self.codes, self._query, self._dither)
         cdef int64_t n_cells = self.codes.n_cells
-        self.n_multiplies += self.alive.n * (size - self.size)
+        # A coordinate of a code counts as one multiply, however many bits it has.
+        self.n_multiplies += self.alive.n * (size - self.size if size <= n_cells else n_cells)
         if size <= n_cells:
             with nogil:
                 self._read_signs(self.size, size, self.rotated.coarse)
@@ -323,7 +319,9 @@ cdef class CodeSource(Source):
         cdef Codes codes = self.codes
         # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
         cdef double unit = self.rotated.unit, norm = self.rotated.norm, width = codes.rotation.width - 1.0
+        # Of the rotation, and of what the atom has along the centre, which was summed from rounded differences.
         cdef double slack = 4.0 * codes.rotation.rounding * norm
+        slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / unit
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1

@@ -123,7 +123,8 @@ cdef class Codes:
         for name, given in arrays.items():
             shape = tuple(n if length == 0 and axis != 1 or name in ("scales", "errors") and axis == 1 else length
                           for axis, length in enumerate(empty[name].shape))
-            if given.shape != shape or (given.dtype != empty[name].dtype and name != "centre"):
+            dtypes = (np.float32, np.float64) if name == "centre" else (empty[name].dtype,)
+            if given.shape != shape or given.dtype not in dtypes:
                 raise ValueError(f"codes: {name} has shape {given.shape} and dtype {given.dtype}, not {shape}")
         self.n = n
         self._take(centre, *(arrays[name] for name in ("along", "scales", "errors", "first", "rest", "finer")))

@@ -11,9 +11,8 @@ ctypedef fused real:
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
-    BLOCK = 128  # of these, those that are summed one after another
-    N_LOOKED_AT = 16  # of the entries of a stretch, for a number that is close to their mean
-cdef double FAR = 2.0
+    SHORT = 32  # entries that are summed without a break
+cdef double FAR = 16.0
 """Squares about a pivot may be so many times those about the mean; else the pivot was too far from it."""
 
 
@@ -29,28 +28,19 @@ cdef struct RowState:
 
 
 cdef void _sums_about(const real* stretch, int64_t size, double pivot, double* total, double* squares) noexcept nogil:
-    # Block by block: where all terms are alike, so are their roundings, which add up along a sum.
     cdef double x, sum_x, sum_squares
-    cdef int64_t j, first = 0
+    cdef int64_t j, start = 0, stop
     total[0], squares[0] = 0.0, 0.0
-    while first < size:
+    while start < size:  # short sums first: fewer roundings on the way of each number
+        stop = min(start + SHORT, size)
         sum_x, sum_squares = 0.0, 0.0
-        for j in range(first, min(first + BLOCK, size)):
+        for j in range(start, stop):
             x = stretch[j] - pivot
             sum_x += x
             sum_squares += x * x
         total[0] += sum_x
         squares[0] += sum_squares
-        first += BLOCK
-
-
-cdef double _middle(const real* stretch, int64_t size) noexcept nogil:
-    """The mean of a few entries from all over a stretch."""
-    cdef int64_t j, step = max(size // N_LOOKED_AT, <int64_t> 1), count = min(size, <int64_t> N_LOOKED_AT)
-    cdef double total = 0.0
-    for j in range(count):
-        total += stretch[j * step] / <double> count
-    return total
+        start = stop
 
 
 cdef void _range(const real* stretch, int64_t size, RowState* state) noexcept nogil:
@@ -75,10 +65,12 @@ cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
 cdef void _add_row(const real* row, int64_t size, double* column_squares, RowState* state) noexcept nogil:
     """Go through a row whose entries before these, if any, have been seen by nobody here."""
     cdef int64_t start = 0, count, j
-    cdef double pivot, total, squares, scatter, mean, part, difference
+    cdef double total, squares, scatter, mean, part, difference
+    # Volatile: no compiler may change the order of sums in which large numbers take each other off.
+    cdef volatile double pivot, moved
     cdef bint is_new = isnan(state.base)
     if is_new:
-        state.base = _middle(row, min(size, <int64_t> STRETCH))
+        state.base = row[0]
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
         pivot = state.base + state.mean
@@ -90,7 +82,8 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
             scatter = max(squares - total * (total / count), 0.0)
             if is_new and start == 0:
                 state.base = pivot
-        mean = (pivot - state.base) + total / count
+        moved = pivot - state.base
+        mean = moved + total / count
         part = <double> count / (start + count)
         difference = mean - state.mean
         if start == 0:

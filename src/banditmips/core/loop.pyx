@@ -90,11 +90,12 @@ class Limits:
 class Outcome:
     """How a race ended: the survivors with their estimates, intervals and costs.
 
-    `handed_over` says that the race ended where its source did, with the answer still open.
+    `n_raced` atoms took part in the first round. `handed_over` says that the race ended where its source did, with the
+    answer still open.
     """
 
     __slots__ = (
-        "delta_spent", "exact", "handed_over", "n_multiplies", "n_rounds", "n_survivors", "radius", "rounds", "scores",
+        "delta_spent", "exact", "handed_over", "n_multiplies", "n_raced", "n_rounds", "n_survivors", "radius", "rounds", "scores",
         "stop_reason", "survivors",
     )  # fmt: skip
 
@@ -105,7 +106,7 @@ class Outcome:
         self.exact = np.full(alive.n, exact)
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
-        self.handed_over = False
+        self.handed_over, self.n_raced = False, alive.n
         if alive.n_known:
             self._adopt(alive)
 
@@ -194,6 +195,7 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
         alive, reason, exact=reason is _EXHAUSTED, n_multiplies=source.n_multiplies, n_rounds=number,
         delta_spent=spent, rounds=rounds,
     )  # fmt: skip
+    outcome.n_raced = n_begun
     if reason is _FINISHED:
         if hands_over is not None and hands_over(alive.n):
             outcome.handed_over = True

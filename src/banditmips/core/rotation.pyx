@@ -2,7 +2,8 @@
 
 A vector of d numbers is filled up with zeros to the next multiple of 64. Where that is a power of two, a pass is
 random signs and one transform; elsewhere it is signs and a transform of the first 2^b numbers, then signs and a
-transform of the last 2^b, which overlap (2^b is the largest power of two that fits). There are two passes: after one,
+transform of the last 2^b, which overlap (2^b is the largest power of two that fits), and then sum and difference of the
+two halves, which carry to each end what is at the other. There are two passes: after one,
 vectors that share a few large entries are still recognisable by them. Every step is orthonormal, so inner products
 and norms stay as they are, up to rounding (`ROUNDING`).
 """
@@ -50,9 +51,9 @@ cdef class Rotation:
         """What rounding may add to a rotated vector at most, as a part of its norm.
 
         A butterfly rounds once, so each transform adds at most log2(window) half units in the last place of the norm
-        of what it transforms, and its normalisation one more.
+        of what it transforms, its normalisation one more, and the exchange of halves two.
         """
-        return self.n_transforms * (np.log2(self.window) + 2.0) * 2.0**-24
+        return self.n_transforms * (np.log2(self.window) + 3.0) * 2.0**-24
 
     cdef void apply(self, float* x) noexcept nogil:
         """Rotate `width` numbers in place."""
@@ -65,6 +66,17 @@ cdef class Rotation:
             bm_kernels().hadamard(x + first, self.window)
             for j in range(first, first + self.window):
                 x[j] *= scale
+            if self.n_transforms == 4 and t % 2 == 1:
+                self.exchange_halves(x)
+
+    cdef void exchange_halves(self, float* x) noexcept nogil:
+        """Add and subtract the two halves: windows that overlap little would carry little from one end to the other."""
+        cdef int64_t j, half = self.width // 2
+        cdef float a, b, scale = <float> sqrt(0.5)
+        for j in range(half):
+            a, b = x[j], x[j + half]
+            x[j] = (a + b) * scale
+            x[j + half] = (a - b) * scale
 
     def rotated(self, vectors):
         """Return the rotated rows of a matrix, in single precision."""

@@ -102,6 +102,10 @@ cdef class Rule:
         """One atom's share of delta in a round, for both ends of its interval together."""
         return self.delta * round_share(number) / self.n_atoms
 
+    def radius(self, source, number):
+        """Return the radius of each survivor's interval, or one for all of them; every rule on sampled cells has its own."""
+        raise NotImplementedError
+
     cdef int fill_radius(self, object source, int number) except -1:
         """Fill in the radius of each survivor's interval, valid for all atoms and rounds together."""
         radius = source.alive.radius_array

@@ -43,6 +43,14 @@ class Source:
     sha256: str | None = None
     size: int | None = None
 
+    @property
+    def doubt(self) -> str | None:
+        """Why nobody could tell another archive from the right one; None where a checksum tells them apart."""
+        if self.url is None or self.sha256 is not None:
+            return None
+        unguarded = "" if self.url.startswith("https:") else " and is not encrypted on its way"
+        return f"{self.url} has no checksum on record{unguarded}: what arrives cannot be told from something else"
+
 
 SOURCES = {
     "movielens_100k": Source(

@@ -13,7 +13,6 @@ from banditmips.distributed._exchange import HOST, QueryRace
 from banditmips.distributed._messages import Batch, Work
 from banditmips.distributed._plan import AtHand, plan_rounds
 from banditmips.distributed._tasks import as_is, guest_values, join_guests, reply_of, serve, work_of
-
 from banditmips.race.rules import least_sample
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
+from banditmips.core.rule import share_of_round
 from banditmips.distributed._messages import Duel, Exact, Order, Play, Report, Screen
 from banditmips.distributed._plan import Rounds
-from banditmips.core.rule import share_of_round
 
 __all__ = ["HOST", "QueryRace"]
 
@@ -244,6 +244,8 @@ class QueryRace:
             n_rounds=self._n_rounds,
             n_survivors=self._n_survivors,
             stop_reason=self._reason,
-            delta_spent=0.0 if certain else self._options.delta * sum(map(share_of_round, range(1, self._n_rounds + 1))),
+            delta_spent=0.0
+            if certain
+            else self._options.delta * sum(map(share_of_round, range(1, self._n_rounds + 1))),
             checked=checked,
         )

@@ -287,6 +287,8 @@ class ShardQuery(Query):
         values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
         self._way.reader.read(local, prefix, 0, values)
         atoms = self._contest(local).atoms
+        assert atoms.offsets is not None
+        assert atoms.unrelated is not None
         return Guests(
             rows, values, atoms.row_scale, atoms.centers, atoms.needed_scatter, atoms.offsets, atoms.unrelated
         )

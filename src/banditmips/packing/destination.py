@@ -10,7 +10,7 @@ from typing import Any
 import zarr
 
 from banditmips._files import CorruptFileError
-from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, check_memory
+from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, check_memory, check_progress
 from banditmips.packing.source import Source
 from banditmips.packing.writing import PackWriter
 
@@ -78,7 +78,8 @@ def _same_packing(
         )
     try:
         layout = PackLayout.from_attributes(journal)
-    except (KeyError, TypeError) as error:
+        check_progress(journal, layout)
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(dest, "attributes", f"they are not as packing writes them ({error}): {hint}") from error
     for name, what in (("n", "atoms"), ("d", "coordinates"), ("dtype", "entries")):
         if getattr(layout, name) != getattr(wanted, name):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -25,7 +26,16 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.facts import CONVERTED_ENTRIES
 
-__all__ = ["ATTRIBUTE", "FORMAT", "FORMAT_VERSION", "PackLayout", "check_memory", "order_digest", "plan_layout"]
+__all__ = [
+    "ATTRIBUTE",
+    "FORMAT",
+    "FORMAT_VERSION",
+    "PackLayout",
+    "check_memory",
+    "check_progress",
+    "order_digest",
+    "plan_layout",
+]
 
 ATTRIBUTE = "banditmips"
 """Attribute of the group that says what the group is."""
@@ -33,6 +43,8 @@ FORMAT, FORMAT_VERSION = "packed atoms", 1
 
 DEFAULT_COORDINATES = 1 << 14
 """Coordinates written by coordinate unless the user says otherwise: four times as many as an index caches."""
+
+_DTYPES = frozenset(np.dtype(code).name for code in "?bhilqBHILQefd")
 
 _CHUNK_BYTES = 1 << 20
 _SMALLEST_CHUNK = 1 << 16
@@ -110,15 +122,45 @@ class PackLayout:
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> PackLayout:
-        """Read the layout back; a KeyError or TypeError says that the attributes are not as we write them."""
+        """Read the layout back; a KeyError, TypeError or ValueError says that the attributes are not as we write them.
+
+        Nothing is allocated or computed by these numbers before they have been found to make sense together.
+        """
         values: dict[str, Any] = {}
         for field in fields(cls):
             value = attributes[field.name]
-            numbers = value if isinstance(value, list) else [value]
-            if field.name != "dtype" and not all(type(number) is int for number in numbers):
-                raise TypeError(f"{field.name} is {value!r}")
-            values[field.name] = tuple(value) if isinstance(value, list) else value
-        return cls(**values)
+            if field.name == "dtype":
+                if value not in _DTYPES:
+                    raise ValueError(f"dtype is {value!r}")
+            elif field.name.endswith(("_chunk", "_shard")):
+                if not isinstance(value, list) or len(value) != 2 or not all(_is_count(number) for number in value):
+                    raise ValueError(f"{field.name} is {value!r}, not two positive numbers")
+                value = tuple(value)
+            elif type(value) is not int or not (_is_count(value) or (field.name == "seed" and value == 0)):
+                raise ValueError(f"{field.name} is {value!r}")
+            values[field.name] = value
+        layout = cls(**values)
+        if layout.n_coordinates > layout.d:
+            raise ValueError(f"n_coordinates is {layout.n_coordinates}, but d is {layout.d}")
+        if layout.n_bytes > sys.maxsize:
+            raise ValueError(f"{layout.n} atoms of {layout.d} coordinates are too many for any machine")
+        return layout
+
+
+def _is_count(value: Any) -> bool:
+    # By `type`, since JSON's true would pass for 1.
+    return type(value) is int and 0 < value <= sys.maxsize
+
+
+def check_progress(journal: dict[str, Any], layout: PackLayout) -> None:
+    """Raise a KeyError or ValueError if what the journal says of the work done cannot be."""
+    n_finished, is_complete = journal["finished_blocks"], journal["complete"]
+    if type(n_finished) is not int or not 0 <= n_finished <= layout.n_blocks or type(is_complete) is not bool:
+        raise ValueError(f"finished_blocks is {n_finished!r} of {layout.n_blocks}, complete is {is_complete!r}")
+    for name in ("low", "high"):
+        # Integers are written for atoms of integers; nothing is known before the first block.
+        if type(journal[name]) not in (int, float) and not (journal[name] is None and n_finished == 0):
+            raise ValueError(f"{name} is {journal[name]!r}")
 
 
 def order_digest(order: NDArray[np.int64]) -> str:

@@ -15,12 +15,14 @@ from banditmips.atoms.facts import AtomFacts
 from banditmips.atoms.grid import GridStore
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.zarr_arrays import WatchedStore, ZarrGrid
-from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, check_progress, order_digest
 
 __all__ = ["is_packed", "open_packed", "read_strictly"]
 
 _ATTEMPTS = 3
+_COMPUTED_AT_ONCE = 1 << 24
+"""Coordinates whose order is computed in about a second, so that nobody has to wait long for a group that lies."""
 
 
 def is_packed(group: Any) -> bool:
@@ -60,6 +62,8 @@ class _PackedGroup:
 
     def store(self, memory_limit: int) -> PackedStore:
         layout = self._layout
+        if layout.n_coordinates > _COMPUTED_AT_ONCE:
+            self._whole("order", layout.n_coordinates, "int64")  # it must be there, before as much is computed
         order = permuted_coordinates(layout.seed, layout.d, 0, layout.n_coordinates)
         if order_digest(order) != self._journal.get("order_sha256"):
             problem = f"the coordinates are not in the order of seed {layout.seed}"
@@ -70,14 +74,17 @@ class _PackedGroup:
 
     def facts(self) -> AtomFacts:
         """Read what packing has recorded."""
+        now = read_patiently(lambda: _attributes(self._group), _ATTEMPTS, self._source, lambda: "attributes")
+        if now != self._journal:
+            raise CorruptFileError(self._source, "attributes", "it was packed anew since it was opened: open it anew")
         n, d = self._layout.n, self._layout.d
         return AtomFacts(
             squared_norms=self._whole("squared_norms", n),
             means=self._whole("means", n),
             scatter=self._whole("scatter", n),
-            low=self._journal["low"],
-            high=self._journal["high"],
-            column_squares=self._whole("column_squares", d),
+            low=float(self._journal["low"]),
+            high=float(self._journal["high"]),
+            column_squares=self._whole("column_squares", d, "float32"),
         )
 
     def _chunks(self, name: str, shape: tuple[int, int], memory_limit: int) -> GridStore:
@@ -90,13 +97,18 @@ class _PackedGroup:
         own = max(memory_limit // 2, min(one, memory_limit))
         return GridStore(_PackedGrid(array, self._source, missing_chunks="error"), own)
 
-    def _whole(self, name: str, length: int) -> NDArray[Any]:
+    def _whole(self, name: str, length: int, dtype: str = "float64") -> NDArray[Any]:
         """Read an array of one dimension."""
-        return read_strictly(self._array(name, (length,)), slice(None), self._source)
+        array = self._array(name, (length,))
+        if array.dtype != dtype:
+            raise CorruptFileError(self._source, f"array {name!r}", f"it holds {array.dtype}, not {dtype}")
+        return read_strictly(array, slice(None), self._source)
 
     def _array(self, name: str, shape: tuple[int, ...]) -> Any:
         where = f"array {name!r}"
         array = read_patiently(lambda: self._group[name], _ATTEMPTS, self._source, lambda: where)
+        if not isinstance(array, zarr.Array):
+            raise CorruptFileError(self._source, where, "it is a group, not an array")
         if array.shape != shape:
             raise CorruptFileError(self._source, where, f"it has shape {array.shape}, but the attributes say {shape}")
         return array
@@ -111,10 +123,11 @@ class _PackedGrid(ZarrGrid):
 
     def describe(self, i: int, j: int) -> str:
         """Name a chunk by its place in the array and by the file."""
-        array = self._array
-        shard = array.chunks if array.shards is None else array.shards
-        place = tuple(k * size // width for k, size, width in zip((i, j), array.chunks, shard, strict=True))
-        return f"chunk ({i}, {j}) of {array.basename!r} (file {array.path}/{array.metadata.encode_chunk_key(place)})"
+        return f"chunk ({i}, {j}) of {self._array.basename!r} (file {self._array.path}/{self._key(i, j)})"
+
+
+def _attributes(group: Any) -> Any:
+    return zarr.open_group(group.store, path=group.path, mode="r").attrs.get(ATTRIBUTE)
 
 
 def _checked_journal(source: str, journal: dict[str, Any]) -> dict[str, Any]:
@@ -124,12 +137,12 @@ def _checked_journal(source: str, journal: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"{source}: packed in format version {journal.get('version')}, but {known}")
     try:
         layout = PackLayout.from_attributes(journal)
-        n_finished, is_complete = journal["finished_blocks"], journal["complete"]
-    except (KeyError, TypeError) as error:
+        check_progress(journal, layout)
+    except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(source, "attributes", f"they are not as packing writes them ({error})") from error
-    if not is_complete:
+    if not journal["complete"]:
         raise ValueError(
-            f"{source}: packing was not finished ({n_finished} of {layout.n_blocks} blocks): "
+            f"{source}: packing was not finished ({journal['finished_blocks']} of {layout.n_blocks} blocks): "
             f"run 'banditmips pack {journal.get('source')} {source}' again, and it goes on from there"
         )
     return journal

@@ -1,69 +1,76 @@
-"""The race: how one query is answered without reading most of the atoms.
-
-Every atom's score is a sum over coordinates. A round reads the same few sampled coordinates of every atom still in the
-race, estimates the scores, and drops the atoms that k others beat for certain, up to a share of delta. Those that are
-left get more coordinates in the next round. The race ends when k atoms are left, when nobody left out can matter
-(epsilon), when the budget is used up, or when computing the survivors exactly is cheaper than to go on sampling.
+"""What Python does around the core: prepare an index, choose a way for each query, read what only Python can read.
 
 A query flows one way, from top to bottom; nothing flows back::
 
-      query, options                                         atoms
-            |                                                  |
-     _validate.py   checks and converts                 atoms/  stores: dense, sparse,
-            |                                                  |        functions, joined
-            |                                                  |        facts.py: norms, range (fit)
-            v                                                  |        cache.py: warm start (fit)
-     _search.py     one query or a batch                       |
-            |-----> express.py   the common case in one <------|
-            |                    compiled call, or not at all  |
-            v                                                  |
-     _query.py      everything else: a query's support,        |
-            |       its candidates, its contest                |
-     setup.py       options -> a sampler and a bound           |
-            |                                                  |
-            |    buckets.py   bins by norm, one race each      |
-            |        |        (only with bucket_size)          |
-            v        v                                         v
-     elimination.py   the round loop  <---------------- atoms/reading.py   values of some rows
-            |                                                              at some coordinates
-            |   each round:
-            |     planner.py    how many coordinates next, or finish exactly?
-            |     sampling.py   which ones, and how do they speak for all?
-            |     kernels.py    estimates and variances of the survivors
-            |     bounds.py     who is beaten? radii; delta is split here
-            v
-     finish           exact scores of the survivors, or of the k returned (rescore)
+      query, options                          atoms
+            |                                   |
+      _validate.py   checks and converts        atoms/    dense, sparse, files, functions, joined
+            |                                   |
+      _search.py     one query or a batch       preparing.py   what `fit` keeps: facts, codes or coordinates
+            |                                   |
+            |----> direct.py   plain queries    atom_set.py    all of it together
+            v                  to an array      |
+      query.py       everything else  <---------+
             |
+            |   plan.py, costs.py     what each way would take on this machine
+            |
+            |---- codes are kept ----> core.answer: certain bounds, codes, exact rows
+            |
+            |---- otherwise ---------> ways.py: coordinates, cached ones, lines
+            |                            rules.py     a rule and a sampler from the options
+            |                            sampling.py  which coordinates, with what weights
+            |                            schedule.py  how large rounds are, and when to stop
+            |                            readers.py   the atoms' values there
+            |                          sampled.py -> core.loop: rounds, exact finish
+            |
+            |---- hopeless ----------> full.py: all products, shared by the queries of a batch
             v
-     _result.py       SearchResult
+      _result.py     SearchResult
 
-What each file here decides, and nothing else does:
+Each line names a module and what it takes from the modules above it; nobody takes anything from below. From outside
+come `banditmips.core`, `banditmips.atoms`, threads and the version, never the public functions. The tests compare these
+lines with the files::
 
-sampling
-    The order of the coordinates, and with what weights the first N of them estimate the whole sum. The random
-    numbers belong to the coordinates and the seed, so a query alone gives what it gives in a batch. Rounds nest.
-bounds
-    What a sample proves: the radius of each estimate and which atoms are beaten; how delta is split over atoms or
-    pairs and over rounds. docs/guarantees.md says which bound rests on which theorem.
-elimination
-    The loop itself: Algorithm 1 of the paper, with geometric rounds, k, epsilon and a budget. It sees arrays and
-    protocols, never a user's input.
-planner, costs
-    The sizes of the rounds, and when sampling stops paying: what reading and multiplying cost on this machine.
+    costs
+    schedule
+    plan         <- costs, schedule
+    sampling
+    readers      <- sampling
+    sampled      <- sampling
+    lines        <- sampled
+    line_reader  <- lines, readers, sampling
+    rules        <- sampling
+    ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
+    buckets      <- sampled
+    atom_set
+    preparing    <- atom_set, buckets
+    parts        <- sampled, sampling, schedule
+    full
+    query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
+    direct       <- costs, full, plan, query, rules
+
+costs, plan
+    Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
+sampling, rules
+    The order of the coordinates and the weights by which the first N of them speak for all; the rule that the options
+    name. The random numbers belong to the coordinates and the seed, so that a query alone gives what it gives in a
+    batch.
+schedule, sampled
+    Sizes of rounds and when sampling stops paying; a query and its atoms ready for the core's loop.
+readers, lines, line_reader, ways
+    Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one
+    costs as much as its neighbours (files); which of them a query samples, and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
-setup
-    The one place that turns options into objects of this package.
-kernels
-    The hot loops: arrays in, arrays out; no policy, no defaults, no globals.
-express, dash, compiled, gathered
-    The same race in one compiled call, for the common case: the paired bound on inner products of dense atoms in
-    memory. ``express`` decides whether a query is of that kind and hands back what it cannot finish. ``dash`` takes a
-    query over what an index has prepared: ``screen`` drops atoms for certain, ``heads`` reads where the query stands
-    out, ``compiled`` races on cached coordinates, ``finish`` computes the survivors. Without an index, ``sprint`` takes
-    the same steps and ``gathered`` races on coordinates read from the atoms. ``rounds`` and ``block_rounds`` play one
-    round.
+parts
+    The rounds of one shard, between two exchanges with the others.
+full
+    The full product, and the rows that its rounding cannot tell from the best.
+atom_set, preparing
+    What an index knows of its atoms, and the one pass over them in which it learns that.
+query, direct
+    One query: look at it, choose a way, race, finish; and the short way of a plain one.
 
 To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
-paper went is in docs/paper.md.
+paper went is in docs/paper.md, and how a way is chosen in docs/performance.md.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.atoms import AtomStore
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts

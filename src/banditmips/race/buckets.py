@@ -59,10 +59,14 @@ class Buckets:
     def from_sample(cls, values: NDArray[np.float64], d: int, size: int) -> Buckets:
         """Make bins from values at uniformly sampled coordinates, as the paper does."""
         n_sampled = values.shape[1]
-        squares = values**2
-        means = squares.mean(axis=1)
-        spread = squares.std(axis=1, ddof=1) if n_sampled > 1 else np.full(means.size, np.inf)
-        errors = spread * np.sqrt((1.0 - n_sampled / d) / n_sampled) if n_sampled < d else np.zeros(means.size)
+        # Nobody has looked at these values: where they, or their squares, are not finite, the norm may be anything.
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = values**2
+            means = squares.mean(axis=1)
+            spread = squares.std(axis=1, ddof=1) if n_sampled > 1 else np.full(means.size, np.inf)
+            errors = spread * np.sqrt((1.0 - n_sampled / d) / n_sampled) if n_sampled < d else np.zeros(means.size)
+        unknown = ~np.isfinite(means)
+        means[unknown], errors[unknown] = np.inf, 0.0
         return cls(np.argsort(-means, kind="stable"), means, errors, n_sampled, d, size)
 
     @property
@@ -124,10 +128,9 @@ def race_buckets(
         entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
         part = contest.part(position[entrants], share, left)
-        if left is not None:
-            if left < entrants.size and total is not None:
-                total.stop_reason = StopReason.BUDGET
-                break
+        if left is not None and left < entrants.size and total is not None:
+            total.stop_reason = StopReason.BUDGET
+            break
         outcome = run(part)
         best = _best(outcome, contest)
         champions = np.sort(outcome.survivors[best])

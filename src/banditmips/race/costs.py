@@ -43,7 +43,8 @@ class Costs:
     arithmetic
         A value that has been gathered before and takes part in a round again.
     round_overhead, call_overhead, probe_overhead
-        One round on gathered values; what a race on codes takes longer than a product whatever its size; what a probe does.
+        One round on gathered values; what a race on codes takes longer than a product whatever its size; what a probe
+        does.
     """
 
     stream: float = 0.23

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import ScoreMap
 from banditmips.core.direct import Direct, PlainQuery, best_of_all
 from banditmips.core.exact import RowsExact
-from banditmips.core.loop import Limits
-from banditmips.core.records import StopReason
+from banditmips.core.loop import Limits, Outcome
+from banditmips.core.records import Round, StopReason
+from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
 from banditmips.race.plan import SamplingPlan, code_times
@@ -21,7 +22,7 @@ from banditmips.race.query import known_of
 from banditmips.race.rules import least_sample
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
 __all__ = ["Answer", "DirectSearch", "plain_row"]
@@ -32,7 +33,17 @@ _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "rep
 class Answer:
     """What came of a plain query: rows and exact scores, best first, and what they took."""
 
-    __slots__ = ("delta_spent", "indices", "n_multiplies", "n_rounds", "n_survivors", "scores", "stop_reason")
+    __slots__ = (
+        "delta_spent",
+        "indices",
+        "n_multiplies",
+        "n_raced",
+        "n_rounds",
+        "n_survivors",
+        "rounds",
+        "scores",
+        "stop_reason",
+    )
 
     def __init__(
         self,
@@ -46,9 +57,11 @@ class Answer:
         self.indices, self.scores = found
         self.n_multiplies, self.n_survivors, self.stop_reason = n_multiplies, n_survivors, stop_reason
         self.n_rounds, self.delta_spent = n_rounds, delta_spent
+        self.rounds: list[Round] = []
+        self.n_raced = n_survivors
 
 
-def plain_row(queries: Any, d: int) -> bool:
+def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
     """Whether these are one row of native floats."""
     return (
         type(queries) is np.ndarray
@@ -76,6 +89,7 @@ class DirectSearch:
             return
         store, here = atoms.store, costs()
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
         n, d = store.shape
         self._direct = self._times = None
         if atoms.codes is None:
@@ -94,15 +108,15 @@ class DirectSearch:
             isinstance(atoms.store, DenseStore)
             and can_use_blas(atoms.store.array)
             and atoms.store.array.flags.c_contiguous
-            and k <= atoms.store.shape[0]
+            and 1 <= k <= atoms.store.shape[0]
             and atoms.removed is None
             and atoms.buckets is None
             and atoms.cache is None
             and (atoms.facts is not None or atoms.codes is None)
-            and options.bound in ("auto", "codes")
+            and (options.bound == "auto" or (options.bound == "codes" and atoms.codes is not None))
+            and options.value_range is None
             and options.budget is None
             and options.rescore
-            and not options.trace
             and options.n_jobs == 1
             and options.delta > 0.0
             and all(getattr(options, name) == value for name, value in _PLAIN.items())
@@ -114,7 +128,7 @@ class DirectSearch:
         if not query.is_fine:
             return None
         if self._direct is None:
-            return self._by_products(atoms, query, 0)
+            return self._by_products(atoms, query, None)
         alive = self._direct.survivors(query)
         if self._direct.few(alive):
             found = self._direct.finish(alive, query)
@@ -124,32 +138,50 @@ class DirectSearch:
             return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
         return self._by_codes(atoms, query, alive)
 
-    def _by_products(self, atoms: AtomSet, query: PlainQuery, n_before: int) -> Answer | None:
+    def _by_products(self, atoms: AtomSet, query: PlainQuery, begun: Outcome | None) -> Answer | None:
+        """All products; `begun` is what came before."""
         store = atoms.store
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
         n = store.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
             best = best_of_all(store.array, store.rows, query, self._k, self.options.absolute)
         if best is None:
             return None
-        multiplies = n_before + n * query.n_nonzero
-        return Answer((best.indices, best.scores), multiplies, n, StopReason.FINISHED_EXACTLY)
+        found, multiplies = (best.indices, best.scores), n * query.n_nonzero
+        if begun is None:
+            return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
+        n_left, n_rounds = begun.n_survivors, begun.n_rounds
+        answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
+        answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
+        return answer
 
-    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Any) -> Answer | None:
-        store = atoms.store
+    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | None:
+        store, times = atoms.store, self._times
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
+        assert times is not None
         exact = RowsExact(store.rows, query.exact, 0, _AS_IT_IS, None, _give_up)
+        exact.row_cost = query.n_nonzero
         try:
             outcome = answer_survivors(
-                known_of(atoms), alive, query.exact, _AS_IT_IS, exact, Limits(self.options.delta), self._times
+                known_of(atoms),
+                alive,
+                query.exact,
+                _AS_IT_IS,
+                exact,
+                Limits(self.options.delta, traced=self.options.trace),
+                times,
             )
             if outcome.handed_over:
-                return self._by_products(atoms, query, outcome.n_multiplies)
+                return self._by_products(atoms, query, outcome)
             found, multiplies = outcome.best_exactly(self._k, self.options.absolute, exact)
         except _NotFiniteError:
             return None
         spent = outcome.delta_spent
-        return Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
+        answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
+        answer.rounds, answer.n_raced = outcome.rounds, outcome.n_raced
+        return answer
 
 
 _AS_IT_IS = ScoreMap()

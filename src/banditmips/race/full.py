@@ -14,8 +14,8 @@ from banditmips.core.certain import ScoreMap
 __all__ = ["best_of_products", "can_use_blas", "products_with_all", "rounding_of_products"]
 
 _ROUNDING = 4.0
-"""Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of any length
-stay below 1 for blocked summation.)"""
+"""Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of
+any length stay below 1 for blocked summation.)"""
 
 
 _LEAST_PRODUCTS = 1 << 20

@@ -11,7 +11,6 @@ coordinates, by the sum of |q| over the line.
 
 from __future__ import annotations
 
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -87,8 +87,8 @@ def coordinates_needed(
 ) -> float:
     """Guess from a few atoms and coordinates how many it takes to drop a typical atom; infinite if nothing stands out.
 
-    The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one half
-    of the coordinates, as far as it shows again on the other half.
+    The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one
+    half of the coordinates, as far as it shows again on the other half.
     """
     n, d = store.shape
     rows = np.unique(np.linspace(0, n - 1, min(n, _N_PROBED)).astype(np.int64))

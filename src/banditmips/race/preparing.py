@@ -60,7 +60,7 @@ class Preparation:
         joined = AtomSet(
             JoinedStore([*parts, store]),
             facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
-            codes=old.codes.joined(codes) if old.codes is not None else None,
+            codes=old.codes.joined(codes) if old.codes is not None and codes is not None else None,
             cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
             removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
             unchecked=old.unchecked,
@@ -69,6 +69,8 @@ class Preparation:
 
     def restored(self, atoms: AtomSet) -> AtomSet:
         """Make what a file does not hold."""
+        if isinstance(atoms.store, SparseStore):
+            self._keep_sparse(atoms.store)
         return self._with_bins(replace(atoms, by_column=self._by_column(atoms.store)))
 
     def _kept(self, store: AtomStore) -> str:
@@ -82,8 +84,8 @@ class Preparation:
             return "codes"
         if self.layout != "auto":
             return self.layout
-        # Codes need the whole of every atom, and atoms are packed so that nobody has to read that; bins by norm are raced on
-        # coordinates.
+        # Codes need the whole of every atom, and atoms are packed so that nobody has to read that; bins by norm are
+        # raced on coordinates.
         whole = self.validate and not isinstance(store, PackedStore)
         return "codes" if whole and self.bucket_size is None else "coordinates"
 
@@ -184,7 +186,7 @@ class Preparation:
 
 def extra_bytes(atoms: AtomSet) -> int:
     """Memory that is taken beside the atoms."""
-    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column)
+    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column, atoms.ids)
     total = sum(part.nbytes for part in parts if part is not None)
     if atoms.codes is not None:  # the dither and the roots of the scatters
         total += atoms.codes.rotation.width + 8 * atoms.store.shape[0]

@@ -31,7 +31,7 @@ from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
 
 __all__ = ["Query", "index_rows", "known_of"]
 
@@ -159,9 +159,9 @@ class Query:
         rows = self._candidates
         if rows.size == 0:
             return Outcome(Survivors(rows, 0, self._k, False), StopReason.EXHAUSTED)
-        if self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore):
-            if self._affordable(self._exact.cost(rows), 0):
-                return self._handed_over(rows.size)
+        all_wanted = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
+        if all_wanted and self._affordable(self._exact.cost(rows), 0):
+            return self._handed_over(rows.size)
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
@@ -260,7 +260,7 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time":
+        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
             return why
         return self._why_not_sampled()
 
@@ -336,7 +336,7 @@ class Query:
         rest = following.contest(contest.part(chosen, contest.limits.delta, budget))
         final = race_on(rest, following.reader, following.sampler, rule, following.schedule, outcome.n_rounds)
         final.n_multiplies += outcome.n_multiplies
-        final.rounds = outcome.rounds + final.rounds
+        final.rounds, final.n_raced = outcome.rounds + final.rounds, outcome.n_raced
         return final
 
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
@@ -357,6 +357,7 @@ class Query:
         alive.radius_array[:] = 0.0
         outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=begun.n_multiplies + cost)
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
+        outcome.n_raced = begun.n_raced
         return outcome
 
     def _rounding(self, products: NDArray[Any]) -> float:
@@ -373,7 +374,7 @@ class Query:
 
     def trace(self, outcome: Outcome) -> Trace:
         """What happened, round by round, and why it was done so."""
-        return Trace(tuple(outcome.rounds), self.explain(), self._candidates.size)
+        return Trace(tuple(outcome.rounds), self.explain(), outcome.n_raced)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
+from banditmips.atoms.cache import WarmCache
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
-from banditmips.atoms.cache import WarmCache
 from banditmips.atoms.sparse import SparseStore
 from banditmips.core.certain import ScoreMap
 from banditmips.core.statistics import PRODUCT

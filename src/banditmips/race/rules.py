@@ -21,9 +21,18 @@ from banditmips.race.sampling import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
 
-__all__ = ["OBJECTIVE_CODES", "compares_pairs", "least_sample", "make_rule", "make_sampler", "resolve_sampling"]
+__all__ = [
+    "OBJECTIVE_CODES",
+    "check_needs",
+    "compares_pairs",
+    "least_sample",
+    "make_rule",
+    "make_sampler",
+    "name_of_bound",
+    "resolve_sampling",
+]
 
 OBJECTIVE_CODES = {
     "inner_product": PRODUCT,
@@ -39,12 +48,50 @@ def compares_pairs(options: Options) -> bool:
     return options.bound in ("auto", "codes", "paired")
 
 
+def name_of_bound(options: Options) -> str:
+    """The bound of a race on samples."""
+    return "paired" if compares_pairs(options) else options.bound
+
+
 def least_sample(options: Options, k: int, n_candidates: int) -> int:
     """Coordinates of the first round: on fewer, comparing pairs drops nobody (`core.rule.PairedRule`)."""
     if not compares_pairs(options) or options.delta == 0.0:
         return 16
     pairs = max(k * (n_candidates - k), 1) * (2 if options.absolute else 1)
     return max(16, int(np.ceil(2.0 * (np.log(pairs / share_of_round(1)) - np.log(options.delta)))))
+
+
+def check_needs(options: Options, known_range: tuple[float, float] | None, knows_columns: bool) -> None:
+    """Refuse a bound or a sampling that needs what nobody knows of the atoms, whichever way the query would take.
+
+    Parameters
+    ----------
+    known_range
+        An interval that holds the atoms' entries, if one is known.
+    knows_columns
+        Whether `fit` has recorded the column norms.
+    """
+    if not compares_pairs(options) and options.sigma is None:
+        _range_of_entries(options, known_range)
+    if options.sampling == "optimal" and not knows_columns:
+        raise ValueError(_NO_COLUMNS)
+
+
+_NO_COLUMNS = (
+    "sampling='optimal' needs the column norms that BanditMIPS(...).fit records "
+    "(and validate=False does not): fit an index, or use sampling='weighted'"
+)
+
+
+def _range_of_entries(options: Options, known_range: tuple[float, float] | None) -> tuple[float, float]:
+    value_range = options.value_range if options.value_range is not None else known_range
+    if value_range is None:
+        other = "sigma=..., " if options.bound.startswith("hoeffding") else ""
+        raise ValueError(
+            f"bound={options.bound!r} needs to know the range of the atoms' entries: give {other}"
+            "value_range=(low, high), or fit an index, which records it"
+        )
+    return value_range
 
 
 def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bool) -> str:
@@ -91,10 +138,7 @@ def make_sampler(
         weights = power_weights(on_support, options.beta)
     else:
         if column_squares is None:
-            raise ValueError(
-                "sampling='optimal' needs the column norms that BanditMIPS(...).fit records "
-                "(and validate=False does not): fit an index, or use sampling='weighted'"
-            )
+            raise ValueError(_NO_COLUMNS)
         # Theorem 2. A coordinate where all atoms are 0 gets a tiny weight rather than none.
         weights = power_weights(on_support * np.sqrt(column_squares[support]), 0.5)
     if options.replacement:
@@ -141,16 +185,9 @@ def _term_width(
 
     A product in [l, u] is (u - l)/2-sub-Gaussian; l and u come from the corners of the query's and the atoms' ranges.
     """
-    value_range = options.value_range if options.value_range is not None else known_range
-    if value_range is None:
-        other = "sigma=..., " if options.bound.startswith("hoeffding") else ""
-        raise ValueError(
-            f"bound={options.bound!r} needs to know the range of the atoms' entries: give {other}"
-            "value_range=(low, high), or fit an index, which records it"
-        )
+    low, high = _range_of_entries(options, known_range)
     if query.size == 0:
         return 0.0
-    low, high = value_range
     if OBJECTIVE_CODES[options.objective] == PRODUCT:
         factors, total = sampler.range_factors(query)
         corners = np.outer([factors.min(), factors.max()], [low, high])

@@ -80,8 +80,8 @@ class _Spent:
 class TimedSchedule(Schedule):
     """Rounds on coordinates gathered from memory, as long as they pay.
 
-    What the rounds take never exceeds a part of the full product's time, and half of what dropping atoms has saved of it by
-    then: so a race that comes to nothing costs no more than that part.
+    What the rounds take never exceeds a part of the full product's time, and half of what dropping atoms has saved of
+    it by then: so a race that comes to nothing costs no more than that part.
 
     Attributes
     ----------

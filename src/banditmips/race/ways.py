@@ -21,7 +21,7 @@ from banditmips.core.statistics import PRODUCT
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
 from banditmips.race.readers import CachedReader, SparseReader, StoreReader
-from banditmips.race.rules import compares_pairs, make_sampler
+from banditmips.race.rules import compares_pairs, make_sampler, name_of_bound
 from banditmips.race.sampled import Contest, Reader
 from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
 from banditmips.race.schedule import (
@@ -34,16 +34,16 @@ from banditmips.race.schedule import (
 )
 
 if TYPE_CHECKING:
-    from banditmips._options import Options
+    from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
 __all__ = [
-    "Way",
     "Situation",
+    "Way",
     "coordinate_way",
+    "make_ways",
     "way_to_measure",
     "why_not_sampled",
-    "make_ways",
     "worth_going_on",
 ]
 
@@ -214,7 +214,7 @@ def coordinate_way(situation: Situation, schedule: Schedule | None = None) -> Wa
     if isinstance(atoms.store, SparseStore):
         schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
     return Way(
-        f"{type(sampler).__name__}, bound {options.bound}",
+        f"{type(sampler).__name__}, bound {name_of_bound(options)}",
         situation.reader(cached=sampler.follows_uniform_order),
         sampler,
         schedule,
@@ -277,7 +277,7 @@ def _packed_way(situation: Situation, store: PackedStore, n_candidates: int) -> 
         n_returned=situation.k,
     )
     return Way(
-        f"{n_packed} packed coordinates, bound {situation.options.bound}",
+        f"{n_packed} packed coordinates, bound {name_of_bound(situation.options)}",
         situation.reader(cached=everywhere),
         UniformSampler(query.size, seed, inside),
         schedule,

@@ -1,0 +1,40 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.certain import CertainBounds, ScoreMap
+from banditmips.core.codes import Codes
+from banditmips.core.exact import Exact
+from banditmips.core.loop import Limits, Outcome
+from banditmips.core.survivors import Survivors
+
+class Known:
+    bounds: CertainBounds | None
+    codes: Codes | None
+    dither: NDArray[np.uint8] | None
+    def __init__(self, bounds: CertainBounds | None, codes: Codes | None, dither: NDArray[np.uint8] | None) -> None: ...
+
+class Times:
+    cell: float
+    row: float
+    full: float
+    prepare: float
+    def __init__(self, cell: float = 0.0, row: float = 0.0, full: float = 0.0, prepare: float = 0.0) -> None: ...
+
+def answer(
+    known: Known,
+    alive: Survivors,
+    query: NDArray[np.float64],
+    scores: ScoreMap,
+    exact: Exact,
+    limits: Limits,
+    times: Times,
+) -> Outcome: ...
+def answer_survivors(
+    known: Known,
+    alive: Survivors,
+    query: NDArray[np.float64],
+    scores: ScoreMap,
+    exact: Exact,
+    limits: Limits,
+    times: Times,
+) -> Outcome: ...

@@ -1,0 +1,44 @@
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.certain import ScoreMap
+from banditmips.core.codes import Codes
+from banditmips.core.loop import Source
+from banditmips.core.survivors import Survivors
+
+COARSE_BITS: Final = 4
+FINE_BITS: Final = 8
+
+class RotatedQuery:
+    def __init__(self, codes: Codes, query: NDArray[np.float64], dither: NDArray[np.uint8]) -> None: ...
+    @property
+    def norm(self) -> float: ...
+    @property
+    def unit(self) -> float: ...
+    @property
+    def along(self) -> float: ...
+    @property
+    def on_centre(self) -> float: ...
+    def make_fine(self) -> None: ...
+
+class CodeSource(Source):
+    row_cost: int
+    def __init__(
+        self,
+        alive: Survivors,
+        codes: Codes,
+        query: NDArray[np.float64],
+        dither: NDArray[np.uint8],
+        scores: ScoreMap,
+        costs: tuple[float, float, float, float],
+    ) -> None: ...
+    @property
+    def hopeless(self) -> bool: ...
+    @property
+    def saves_time(self) -> bool: ...
+    def affordable_size(self, size: int) -> int: ...
+    def fill_radius(self, quantile: float) -> None: ...
+
+def make_dither(codes: Codes) -> NDArray[np.uint8]: ...

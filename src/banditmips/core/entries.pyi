@@ -1,0 +1,10 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def look_at(
+    values: NDArray[np.float32] | NDArray[np.float64],
+    bases: NDArray[np.float64],
+    means: NDArray[np.float64],
+    scatters: NDArray[np.float64],
+    column_squares: NDArray[np.float64],
+) -> tuple[float, float]: ...

@@ -1,0 +1,32 @@
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.certain import ScoreMap
+from banditmips.core.rows import Rows
+
+class _Reader(Protocol):
+    def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]: ...
+    def exact_cost(self, rows: NDArray[np.int64]) -> int: ...
+
+class Exact:
+    row_cost: int
+    least_batch: int
+    def scores(self, rows: NDArray[np.int64]) -> NDArray[np.float64]: ...
+    def cost(self, rows: NDArray[np.int64]) -> int: ...
+
+class RowsExact(Exact):
+    def __init__(
+        self,
+        rows: Rows,
+        query: NDArray[np.float64],
+        objective: int,
+        scores: ScoreMap,
+        columns: NDArray[np.int64] | None,
+        complain: Callable[[int], object],
+    ) -> None: ...
+
+class ReaderExact(Exact):
+    def __init__(self, reader: _Reader) -> None: ...

@@ -1,0 +1,206 @@
+"""Calls of the library and of the shell: every option with every other, sane or not."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool", ">f8")
+FORMS = ("C", "F", "every second", "backwards", "csr", "csc", "coo", "lil", "list", "read-only")
+VALUES = ("normal", "zeros", "integers", "one outlier", "constant", "twins", "huge", "tiny", "needle", "nan", "inf")
+
+
+def random_call(random: Random) -> dict[str, Any]:
+    """Describe a search: data, options, and how the library is asked."""
+    options: dict[str, Any] = {"delta": random.choice([1e-12, 1e-12, 0.0, 1e-300])}
+    for name, values in _OPTIONS.items():
+        if random.random() < 0.12:
+            options[name] = random.choice(values)
+    if random.random() < 0.9:  # else whatever does not go together is tried, too
+        _make_fit(options)
+    return {
+        "what": "call",
+        "shape": [_size(random), _size(random)],
+        "dtype": random.choice(DTYPES),
+        "form": random.choice(FORMS),
+        "values": random.choice([*VALUES[:8], *VALUES]),
+        "query_dtype": random.choice(["float64", "float64", "float32", "int8", "bool"]),
+        "n_queries": random.choice([None, None, 0, 1, 3]),
+        "k": random.choice([1, 1, 1, 2, 5, 60]) if random.random() < 0.95 else random.choice([0, -1, 2**40]),
+        "mask": random.choice([None, None, None, "some", "all", "all but one"]),
+        "data_seed": random.randrange(2**32),
+        "options": options,
+        "index": random.choice([None, {}, {"validate": False}, {"layout": "full"}, {"layout": "none"}, "more"]),
+        "bucket_size": random.choice([None, None, None, 1, 5, 30]),
+    }
+
+
+_OPTIONS: dict[str, list[Any]] = {
+    "objective": ["inner_product", "cosine", "neg_sqeuclidean", "neg_l1"],
+    "sampling": ["auto", "weighted", "optimal", "uniform", "sorted"],
+    "beta": [0.0, 0.5, 3.0, 50.0],
+    "bound": ["paired", "hoeffding", "hoeffding_serfling", "bernstein"],
+    "value_range": [[-1e4, 1e4], [0.0, 0.0]],
+    "sigma": [1.0, 1e6, "estimate"],
+    "replacement": [True],
+    "absolute": [True],
+    "epsilon": [0.5, 1e9],
+    "budget": [1, 100, 10**18, 10**30],
+    "rescore": [False],
+    "seed": [1, 7, 2**62, 2**63 - 1, 2**63, -1, 2**70],
+    "n_jobs": [2, -1, 10**9],
+    "trace": [True],
+}
+
+
+def _make_fit(options: dict[str, Any]) -> None:
+    """Take away what the others do not allow."""
+    if options.get("bound", "paired") == "paired":
+        options.pop("value_range", None)
+    if not options.get("bound", "paired").startswith("hoeffding"):
+        options.pop("sigma", None)
+    if options.get("objective", "").startswith("neg_"):
+        options.pop("sampling", None)
+        options.pop("absolute", None)
+
+
+def _size(random: Random) -> int:
+    return random.choice(
+        [random.randrange(4), 1, 2, 3, 50, random.randrange(51), random.randrange(51), random.randrange(51)]
+    )
+
+
+def make_data(case: dict[str, Any]) -> tuple[Any, Any, np.ndarray[Any, Any] | None]:
+    """Return the atoms, the queries and the mask of a call."""
+    (n, d), rng = case["shape"], np.random.default_rng(case["data_seed"])
+    values = rng.normal(size=(n, d)) * 10
+    kind = case["values"]
+    if kind == "zeros":
+        values[:] = 0
+    elif kind == "integers":
+        values = np.round(values)
+    elif kind == "constant":
+        values[:] = 3
+    elif kind == "twins":
+        values[:] = values[:1]
+    elif kind in ("huge", "tiny"):
+        values *= 1e150 if kind == "huge" else 1e-160
+    elif kind in ("one outlier", "nan", "inf", "needle") and values.size:
+        value = {"one outlier": 100.0, "nan": np.nan, "inf": -np.inf, "needle": 30.0}[kind]
+        values *= 0.0 if kind == "needle" else 1.0
+        values[rng.integers(n), rng.integers(d)] = value
+    with np.errstate(all="ignore"):
+        atoms = np.asarray(values).astype(case["dtype"])
+        shape = (d,) if case["n_queries"] is None else (case["n_queries"], d)
+        queries = (rng.normal(size=shape) * 3).astype(case["query_dtype"])
+    if rng.random() < 0.1:
+        queries[...] = 0
+    mask = None
+    if case["mask"] is not None:
+        mask = {"some": rng.random(n) < 0.5, "all": np.ones(n, bool), "all but one": np.arange(n) > 0}[case["mask"]]
+    return _formed(atoms, case["form"]), queries, mask
+
+
+def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
+    if form in ("csr", "csc", "coo", "lil") and atoms.dtype != np.float16 and atoms.dtype.isnative:
+        return scipy.sparse.coo_array(atoms).asformat(form)
+    if form == "F":
+        return np.asfortranarray(atoms)
+    if form == "every second":
+        return np.repeat(atoms, 2, axis=1)[:, ::2]
+    if form == "backwards":
+        return np.ascontiguousarray(atoms[::-1])[::-1]
+    if form == "list":
+        return atoms.tolist()
+    if form == "read-only":
+        atoms.setflags(write=False)
+    return atoms
+
+
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("search", "ATOMS", "QUERIES"),
+    ("explain", "ATOMS", "QUERIES"),
+    ("pack", "ATOMS", "DEST"),
+    ("data", "list"),
+    ("data",),
+    (),
+    ("--version",),
+)
+FILES = (
+    "atoms.npy",
+    "atoms.csv",
+    "atoms.npz",
+    "atoms.parquet",
+    "empty.npy",
+    "nothing.npy",
+    "text.npy",
+    "fifo.npy",
+    ".",
+)
+NUMBERS = (
+    "0",
+    "1",
+    "3",
+    "-1",
+    "0.5",
+    "1e-3",
+    "nan",
+    "inf",
+    "-0",
+    "99999999999999999999",
+    "1e400",
+    "",
+    "x",
+    "²",
+    "0x10",
+)
+OPTIONS = (
+    *("-k", "--delta", "--seed", "--jobs", "--epsilon", "--budget", "--beta", "--sigma", "--memory-limit"),
+    *("--n-coordinates", "--objective", "--sampling", "--bound", "--key", "--query-key", "-o", "--value-range"),
+)
+FLAGS = (
+    "--fit",
+    "--no-fit",
+    "--absolute",
+    "--no-rescore",
+    "--replacement",
+    "--header",
+    "--overwrite",
+    "--help",
+    "--odd",
+)
+WORDS = (
+    "inner_product",
+    "cosine",
+    "neg_l1",
+    "weighted",
+    "sorted",
+    "hoeffding",
+    "bernstein",
+    "out.csv",
+    "out.json",
+    "\0",
+)
+
+
+def random_command(random: Random) -> dict[str, Any]:
+    """Describe a command line."""
+    arguments: list[str] = []
+    for word in random.choice([*COMMANDS[:1] * 6, *COMMANDS[1:3] * 2, *COMMANDS[3:]]):
+        if word in ("ATOMS", "QUERIES", "DEST"):
+            word = (
+                random.choice([*FILES[:4], *FILES])
+                if word != "DEST"
+                else random.choice(["new.zarr", "atoms.npy", "fifo"])
+            )
+        arguments.append(word)
+    for _ in range(random.choice([0, 1, 1, 2, 4])):
+        option = random.choice(OPTIONS)
+        arguments += [option, random.choice([*NUMBERS, *NUMBERS, *WORDS])]
+        if option == "--value-range":
+            arguments.append(random.choice(NUMBERS))
+    arguments += [flag for flag in FLAGS if random.random() < 0.05]
+    return {"what": "command", "arguments": arguments}

@@ -1,0 +1,83 @@
+"""What the plan goes by: costs, times, a probe of a few atoms, and rounds that may not take longer than they save."""
+
+import numpy as np
+import pytest
+
+from banditmips.atoms import DenseStore
+from banditmips.core.codes import Codes
+from banditmips.core.rotation import Rotation
+from banditmips.race.costs import Costs
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time
+
+# --- without an index ---------------------------------------------------------------------------------------------
+
+
+def test_small_matrices_go_to_blas_and_large_ones_may_be_sampled():
+    for n, d in ((10, 10), (100, 10_000), (1_600, 943)):
+        assert not SamplingPlan(Costs(), n, d, 4).can_pay(16)
+    assert SamplingPlan(Costs(), 1_000, 100_000, 4).can_pay(16)
+
+
+def test_costs_decide():
+    assert not SamplingPlan(Costs(gather=1e6), 1_000, 100_000, 4).can_pay(16)
+    assert not SamplingPlan(Costs(round_overhead=1e9), 1_000, 100_000, 4).can_pay(16)
+    assert SamplingPlan(Costs(gather=1.0, probe_overhead=1.0, round_overhead=1.0), 100, 10_000, 4).can_pay(16)
+
+
+def test_a_matrix_in_the_cache_is_cheap_to_multiply():
+    """What a race would save on a matrix from memory, it does not on one that is near."""
+    costs = Costs()
+    assert costs.stream_of(1_000_000) == costs.near_stream
+    assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
+    assert costs.stream_of(100_000_000) == costs.stream
+    assert full_time(costs, 1_000, 1_000, 4, True) == pytest.approx(1e6 * costs.near_stream)
+    assert full_time(costs, 10_000, 10_000, 8, True) == pytest.approx(2e8 * costs.stream)
+    # What BLAS cannot read is multiplied by our own loops.
+    assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
+
+
+def test_sampling_pays_where_few_coordinates_are_needed():
+    plan = SamplingPlan(Costs(), 1_000, 100_000, 4)
+    most = plan.full / (2 * 1_000 * (Costs().gather + Costs().arithmetic))
+    assert plan.pays(0.99 * most)
+    assert not plan.pays(1.01 * most)
+    assert not plan.pays(float("inf"))
+
+
+def test_a_probe_knows_what_stands_out():
+    rng = np.random.default_rng(0)
+    noise, query = rng.normal(size=(2_000, 3_000)), 1.0 + 0.3 * rng.normal(size=3_000)
+    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
+    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
+    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 0, False)
+    assert 0.0 < far_apart < closer < 200.0
+    assert alike > 1_000.0
+
+
+def test_a_timed_schedule_spends_no_more_than_its_allowance():
+    """Rounds that drop nobody take at most a twentieth of the full product, or what was expected of them."""
+    plan = SamplingPlan(Costs(), 1_000, 100_000, 4)
+    for expected in (0.0, 30.0):
+        schedule = plan.schedule(expected)
+        size = 0
+        while not schedule.should_finish(1_000, following := schedule.next_size(size, 100_000), 100_000):
+            size = following
+        assert schedule.spent.time <= 0.05 * plan.full + 1_000 * expected * 26.0
+    # What has been dropped pays for more.
+    lucky, unlucky = plan.schedule(0.0), plan.schedule(0.0)
+    assert unlucky.should_finish(1_000, 400, 100_000)
+    assert not lucky.should_finish(20, 400, 100_000)
+
+
+# --- with an index ------------------------------------------------------------------------------------------------
+
+
+def test_times_of_codes():
+    costs, rotation = Costs(), Rotation(6_000, 0)
+    codes = Codes(rotation, np.zeros(6_000), 10, rotation.width)
+    times = code_times(costs, codes, 4_000, 4, True, True)
+    assert times.cell == costs.cell
+    assert times.full == full_time(costs, 4_000, 6_000, 4, True)
+    assert times.row == pytest.approx(6_000 * costs.row + costs.row_overhead)
+    assert times.prepare == pytest.approx(6_016 * costs.rotate + costs.call_overhead)
+    assert code_times(costs, codes, 4_000, 4, False, True).row > 20 * times.row  # entries one by one
