@@ -152,7 +152,7 @@ cdef class CodeSource(Source):
         self.population = self.most + 1
         self.sums = np.zeros(alive.n, dtype=np.int64)
         self.first_round = True
-        self.row_cost = 0  # until it is told, rows are no choice
+        self.row_cost = -1  # until it is told, rows are no choice
         self.n_led = -1
 
     @property
@@ -195,10 +195,13 @@ cdef class CodeSource(Source):
         return rows <= cells
 
     cdef bint _cells_save_multiplies(self, int64_t size):
-        """Whether reading on to the end of some round is likely to take fewer multiplies than the survivors' rows."""
+        """Whether reading on may take fewer multiplies than the survivors' rows.
+
+        Half of what a row takes is risked on codes; more only if reading on to the end of some round is likely to save it.
+        """
         cdef int64_t t, n = self.alive.n, n_more
-        if self.size == 0 or self.row_cost == 0:
-            return size < self.row_cost or self.row_cost == 0
+        if self.row_cost < 0 or 2 * size <= self.row_cost or self.size == 0:
+            return self.row_cost < 0 or 2 * size <= self.row_cost
         for t in range(self.codes._errors.shape[0]):
             n_more = self.codes._ends[t] - self.size if t < self.codes.n_rungs else self.codes.n_cells
             if n_more > 0 and n_more * n < (n - self._will_be_left(t)) * self.row_cost:
