@@ -104,11 +104,33 @@ def test_bernstein_without_replacement():
 
 
 def test_paired_score_radius():
-    source, terms = make_round()
+    size = 200
+    source, terms = make_round(size=size, lift=3.0)
     radius = PairedRule(0.05, N_ATOMS, 2, False).radius(source, 3)
-    z = student.isf(share(0.05, 3) / 2.0, SIZE - 1)
-    expected = z * D * terms.std(axis=1, ddof=1) * np.sqrt((1.0 - SIZE / D) / SIZE)
+    z = student.isf(share(0.05, 3) / 2.0, size - 1)
+    expected = z * D * terms.std(axis=1, ddof=1) * np.sqrt((1.0 - size / D) / size)
     np.testing.assert_allclose(radius, expected, rtol=1e-6)
+
+
+def test_a_score_that_hangs_on_one_cell_has_no_interval():
+    rng = np.random.default_rng(0)
+    atoms, query = rng.uniform(1.0, 2.0, size=(N_ATOMS, D)), np.ones(D)
+    sampler = UniformSampler(D, 1, None)
+    atoms[2, sampler.prefix(100).coordinates[50]] = 100.0
+    source = source_of(atoms, query, sampler)
+    source.advance(100)
+    rule = PairedRule(0.05, N_ATOMS, 1, False)
+    assert np.isinf(rule.radius(source, 1)).tolist() == [False, False, True, False, False, False, False]
+    atoms[:5, sampler.prefix(100).coordinates[50]] = 100.0
+    source = source_of(atoms, query, sampler)
+    source.advance(100)
+    # Where most do, the others are believed to have missed what matters.
+    assert np.isinf(rule.radius(source, 1)).all()
+
+
+def test_a_score_has_no_interval_on_few_cells():
+    source, _ = make_round(size=8, lift=3.0)
+    assert np.isinf(PairedRule(0.05, N_ATOMS, 1, False).radius(source, 1)).all()
 
 
 @pytest.mark.parametrize("absolute", [False, True])

@@ -234,7 +234,7 @@ def spike_trains(rng, n, d):
     return spikes.astype(np.uint8), (kept | (rng.random((N_QUERIES, d)) < 0.01)).astype(np.uint8)
 
 
-@kind(needles=True)
+@kind(separable=False, needles=True)
 def compositions(rng, n, d):
     """Shares of a whole, nearly all of it in a few parts of thousands, which a sample need not meet."""
     rows = rng.gamma(0.05, size=(n + N_QUERIES, d)) * rng.lognormal(sigma=1.0, size=d) + 1e-12

@@ -178,7 +178,7 @@ def blocks(rng, n, d):
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 
-@kind(separable=False)  # the few products are fewer than the cells of an estimate
+@kind()
 def sparse_queries(rng, n, d):
     atoms = rng.normal(size=(n, 1)) + rng.normal(size=(n, d))
     return atoms, np.where(rng.random((N_QUERIES, d)) < 0.05, rng.exponential(size=(N_QUERIES, d)), 0.0)

@@ -6,15 +6,16 @@ alone: ``pytest tests/statistical/test_kinds.py -k word_counts``.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from kinds import KINDS
-from trials import RACING, Count, Size, Way, assert_rate_at_most, count
+from trials import RACING, Count, Size, Way, assert_rate_at_most, count, dataset
 
 pytestmark = pytest.mark.statistical
 
 SMALL = Size(n=64, d=4_032, n_datasets=2, n_seeds=6)
 """Of a length at which the windows of the rotation overlap least."""
-POOLED = Size(n=64, d=4_096, n_datasets=2, n_seeds=3)
+POOLED = Size(n=64, d=4_096, n_datasets=2, n_seeds=2)
 LARGE = Size(n=400, d=4_096, n_datasets=1, n_seeds=2)
 SHORT = Size(n=200, d=784, n_datasets=1, n_seeds=6)
 
@@ -26,7 +27,7 @@ WAYS = {
     "squares": Way(0.4, objective="neg_sqeuclidean"),
     "grown": Way(0.5, atoms="grown"),
     "batch": Way(0.5, batch=True),
-    "estimates": Way(0.5, k=3, options=ESTIMATES),
+    "estimates": Way(0.45, k=3, options=ESTIMATES),
     "bare": Way(0.3, atoms="bare"),
 }
 LEAST_SHARE_OF_A_KIND = 0.5
@@ -35,6 +36,12 @@ LEAST_SHARE_OF_A_KIND = 0.5
 def kinds_for(way: Way) -> list[str]:
     """Return all kinds; without a pass over the atoms nothing is promised about needles (docs/guarantees.md)."""
     return [name for name, kind in KINDS.items() if way.atoms != "bare" or not kind.needles]
+
+
+def asks_everywhere(name: str) -> bool:
+    """Whether most entries of the queries are not 0; else the products are fewer than the cells of an estimate."""
+    _, queries = dataset(name, SMALL.n, SMALL.d, 0)
+    return np.count_nonzero(queries) >= queries.size / 2
 
 
 # What holds for one way at two deltas holds for the others, which run the same rules, if it holds at one.
@@ -53,7 +60,7 @@ def test_wrong_answers_of_a_kind(way: str, name: str, delta: float) -> None:
     counted = count(name, WAYS[way], SMALL, delta)
     assert_rate_at_most(delta, counted.wrong, counted.searches, f"wrong answers, {way}, {name}")
     assert_rate_at_most(delta, counted.missed, counted.searches, f"missed scores, {way}, {name}")
-    if way == "fitted" and KINDS[name].separable:
+    if way == "fitted" and KINDS[name].separable and asks_everywhere(name):
         assert counted.sampled >= LEAST_SHARE_OF_A_KIND * counted.searches
 
 

@@ -152,7 +152,7 @@ cdef class CodeSource(Source):
         self.population = self.most + 1
         self.sums = np.zeros(alive.n, dtype=np.int64)
         self.first_round = True
-        self.row_cost = 2 * self.most  # until it is told, dearer than all bits
+        self.row_cost = -1  # until it is told, rows are no choice
         self.n_led = -1
 
     @property
@@ -182,34 +182,47 @@ cdef class CodeSource(Source):
         return size <= self.most
 
     cpdef bint should_finish(self, int64_t size) except -1:
-        """Whether the survivors' rows take less time than a round that reaches `size` cells.
-
-        Where multiplies are to be saved, whether a code would then have taken more than about half (nine sixteenths, so
-        that a prefix just above the half still counts) of what an exact row takes: more is not spent on codes in vain.
-        """
+        """Whether the survivors' rows take less time, or fewer multiplies, than reading on."""
         if self.full_time == 0.0:
-            return 16 * size > 9 * self.row_cost
+            return not self._cells_save_multiplies(size)
         cdef double rows = self.alive.n * self.row_time
         cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
             cells += self.prepare_time
-        elif self.size and self._will_be_left() * self.row_time + cells >= self.full_time:
+        elif self.size and self._will_be_left(self.codes._errors.shape[0] - 1) * self.row_time + cells >= self.full_time:
             self.hopeless = True
             return True
         return rows <= cells
 
-    cdef double _will_be_left(self):
-        """How many would be left if all bits were read, as far as the estimates tell now."""
+    cdef bint _cells_save_multiplies(self, int64_t size):
+        """Whether reading on may take fewer multiplies than the survivors' rows.
+
+        Half of what a row takes is risked on codes; more only if reading on to the end of some round is likely to save it.
+        """
+        cdef int64_t t, n = self.alive.n, n_more
+        if self.row_cost < 0 or 2 * size <= self.row_cost or self.size == 0:
+            return self.row_cost < 0 or 2 * size <= self.row_cost
+        for t in range(self.codes._errors.shape[0]):
+            n_more = self.codes._ends[t] - self.size if t < self.codes.n_rungs else self.codes.n_cells
+            if n_more > 0 and n_more * n < (n - self._will_be_left(t)) * self.row_cost:
+                return True
+        return False
+
+    cdef double _will_be_left(self, int64_t rung):
+        """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
         cdef Survivors alive = self.alive
-        cdef Py_ssize_t t, last = self.codes._errors.shape[0] - 1, n_left = 0
-        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar
+        cdef Py_ssize_t t, n_left = 0
+        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar, error
         if alive.n <= alive.k:
             return alive.n
         for t in range(alive.n):
             alive.lower[t] = alive.ranked(t)
         bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
         for t in range(alive.n):
-            n_left += alive.lower[t] + reach * self.codes._errors[last, alive.rows[t]] >= bar
+            error = reach * self.codes._errors[rung, alive.rows[t]]
+            if self.scores._has_factors:
+                error *= fabs(self.scores._factors[alive.rows[t]])
+            n_left += alive.lower[t] + error >= bar
         return n_left
 
     cpdef bint wants_leaders(self) except -1:

@@ -13,7 +13,8 @@ ctypedef fused real:
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
-cdef double FAR = 16.0
+    N_LOOKED_AT = 16  # of the entries of a stretch, for a number that is close to their mean
+cdef double FAR = 2.0
 """Squares about a pivot may be so many times those about the mean; else the pivot was too far from it."""
 
 
@@ -35,6 +36,15 @@ cdef void _look(const real* stretch, int64_t size, double pivot, double* column_
         bm_kernels().look_f64(stretch, size, pivot, column_squares, seen)
 
 
+cdef double _middle(const real* stretch, int64_t size) noexcept nogil:
+    """The mean of a few entries from all over a stretch."""
+    cdef int64_t j, step = max(size // N_LOOKED_AT, <int64_t> 1), count = min(size, <int64_t> N_LOOKED_AT)
+    cdef double total = 0.0
+    for j in range(count):
+        total += stretch[j * step] / <double> count
+    return total
+
+
 cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
     """Return total + x; what the rounding loses is added to `lost`. (Volatile: no compiler may simplify it away.)"""
     cdef volatile double after = total + x
@@ -53,7 +63,7 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
     cdef volatile double pivot, moved
     cdef bint is_new = isnan(state.base)
     if is_new:
-        state.base = row[0]
+        state.base = _middle(row, min(size, <int64_t> STRETCH))
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
         pivot = state.base + state.mean

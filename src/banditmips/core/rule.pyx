@@ -242,11 +242,28 @@ cdef class PairedRule(Rule):
     def _quantile(tail, size):
         return np.inf if size < 2 else -float(stdtrit(size - 1, tail))
 
+    @staticmethod
+    def _least_sample(tail, population):
+        """Cells below which a quantile for this tail means nothing."""
+        return min(max(2.0 * np.log(1.0 / tail), 2.0), population / 2)
+
+    @staticmethod
+    def _largest_share(tail, size):
+        """The part of a sum of squares that one cell may hold."""
+        return max(2.0 / np.log(1.0 / tail), 2.0 / size)
+
     def radius(self, source, number):
         """Return the two-sided Student radius of each survivor's own estimate."""
-        z = self._quantile(self.atom_share(number) / 2.0, source.sample.size)
-        radius = z * np.sqrt(source.variances) if np.isfinite(z) else np.full(source.variances.size, np.inf)
-        return np.where(source.unrepresentative(), np.inf, radius)
+        tail, size = self.atom_share(number) / 2.0, source.sample.size
+        if tail <= 0.0 or size < self._least_sample(tail, source.population):
+            return np.full(source.variances.size, np.inf)
+        radius = self._quantile(tail, size) * np.sqrt(source.variances)
+        # Of a score, unlike of a difference, nothing cancels that all atoms share: half as much is allowed to one cell.
+        mistrusted = source.unrepresentative() | (source.sample.shares > self._largest_share(tail, size) / 2.0)
+        # Atoms of one kind are alike: where most samples show cells that matter much, the others have missed theirs.
+        if 2 * int(mistrusted.sum()) > mistrusted.size:
+            mistrusted[:] = True
+        return np.where(mistrusted, np.inf, radius)
 
     cdef Py_ssize_t judge(self, object source, int number) except -1:
         self.fill_radius(source, number)
@@ -270,7 +287,7 @@ cdef class PairedRule(Rule):
         tail = self.delta * round_share(number) / self._pairs
         size = source.sample.size
         result = np.zeros(source.alive.n, dtype=np.bool_)
-        if tail <= 0.0 or size < min(2.0 * np.log(1.0 / tail), source.population / 2):
+        if tail <= 0.0 or size < self._least_sample(tail, source.population):
             return result
         z = self._quantile(tail, size)
         representative = ~source.unrepresentative()
@@ -280,7 +297,7 @@ cdef class PairedRule(Rule):
         representative[leaders] = False
         representative[beaters] = False
         rows = np.flatnonzero(representative)
-        largest_share = max(2.0 / np.log(1.0 / tail), 2.0 / size)
+        largest_share = self._largest_share(tail, size)
         for beater in beaters[::-1]:
             for sign in [1.0, -1.0] if source.alive.absolute else [1.0]:
                 rows = rows[self._loses(source, int(beater), rows, sign, z, slack, largest_share)]

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 
 cdef class Sample:
-    cdef readonly object coordinates
+    cdef readonly object coordinates, shares
     cdef readonly int objective
     cdef readonly double total_unit
     cdef const double[::1] _query, _scale, _unit, _spread

@@ -33,6 +33,15 @@ cdef double _sum_of_squares(const double* terms, int64_t size) noexcept nogil:
     return total
 
 
+cdef double _largest_share(const double* terms, int64_t size, double squares) noexcept nogil:
+    """The largest part of one term in the sum of squares, from 0 to 1."""
+    cdef double largest = 0.0
+    cdef int64_t j
+    for j in range(size):
+        largest = fabs(terms[j]) if fabs(terms[j]) > largest else largest
+    return largest * largest / squares if squares > 0.0 else 0.0
+
+
 cdef double _scatter(const double* scale, const double* values, double center, int64_t size) noexcept nogil:
     cdef double total = 0.0
     cdef int64_t j
@@ -85,11 +94,13 @@ cdef class Sample:
     def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers, bint scattered):
         """Return each row's estimated score, the variance of the estimate, and the scatter of the row's entries.
 
-        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for.
+        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for. The largest part
+        that one cell has in each variance is left in `shares`.
         """
         cdef int64_t i, n = values.shape[0], size = self._query.shape[0]
-        all_estimates, all_variances, all_scatters = np.empty(n), np.empty(n), np.zeros(n)
+        all_estimates, all_variances, all_scatters, self.shares = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
         cdef double[::1] estimates = all_estimates, variances = all_variances, scatters = all_scatters
+        cdef double[::1] shares = self.shares
         cdef double* terms = _room(size)
         with nogil:
             for i in range(n):
@@ -97,6 +108,7 @@ cdef class Sample:
                 estimates[i] = _weighted_sum(&self._scale[0], terms, size)
                 self.fill_residuals(estimates[i] / self.total_unit, terms)
                 variances[i] = _sum_of_squares(terms, size)
+                shares[i] = _largest_share(terms, size, variances[i])
                 if scattered:
                     scatters[i] = _scatter(&self._scale[0], &values[i, 0], centers[i], size)
         free(terms)
