@@ -132,7 +132,12 @@ def _progress(n_steps: int) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=n_steps)
         n_done = itertools.count()
-        yield lambda name: bar.update(task, description=name, completed=next(n_done))
+
+        def begin(name: str) -> None:
+            bar.update(task, description=name, completed=next(n_done))
+            bar.refresh()  # a short step is shown too
+
+        yield begin
 
 
 def _columns(measured: list[Measurement]) -> dict[str, NDArray[Any]]:
