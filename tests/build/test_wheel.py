@@ -104,7 +104,8 @@ def test_a_wheel_searches_without_a_compiler_in_read_only_folders(tmp_path):
     try:
         for folder in folders:
             make_read_only(folder)
-        variables = {"PATH": str(home), "HOME": str(home), "OPENBLAS_NUM_THREADS": "1"}
+        # Costs that are given are not measured, nor written to the user's cache folder (which root could write to).
+        variables = {"PATH": str(home), "HOME": str(home), "OPENBLAS_NUM_THREADS": "1", "BANDITMIPS_COSTS": "{}"}
         if sys.platform == "win32":
             variables["SYSTEMROOT"] = os.environ["SYSTEMROOT"]
         assert run(python, "-W", "error", SEARCH_ONCE, cwd=home, env=variables) == "found\n"
