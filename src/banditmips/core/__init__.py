@@ -19,7 +19,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
 
     kernels
     numbers
-    entries
+    entries          <- kernels
     statistics
     records
     survivors
