@@ -271,8 +271,8 @@ class BanditMIPS:
     @property
     def ids(self) -> NDArray[Any] | None:
         """The ids of all atoms by index, removed ones included; None if `fit` was given none."""
-        ids = self._known.ids
-        return None if ids is None else ids.values
+        atoms = self._atom_set
+        return None if atoms is None or atoms.ids is None else atoms.ids.values
 
     @property
     def is_fitted(self) -> bool:
