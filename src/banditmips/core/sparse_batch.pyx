@@ -1,0 +1,288 @@
+"""Products of a sparse matrix with several queries at once, and the best rows by products.
+
+Stored numbers are put in the order of rows, a piece of the matrix at a time, and each is multiplied with the numbers of
+`WIDTH` queries, which lie side by side in a table.
+"""
+
+from libc.math cimport INFINITY, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+import numpy as np
+
+from banditmips.core.kernels cimport BM_SPARSE_WIDTH, bm_kernels, bm_sparse
+from banditmips.core.sparse_products cimport STRETCH, SparseProducts
+from banditmips.core.survivors cimport kth_largest
+
+from banditmips.core.sparse_products import PlaceError
+
+WIDTH = BM_SPARSE_WIDTH
+"""Queries that are multiplied together."""
+_CHUNK = 1 << 18
+"""Entries that are put in the order of rows together; at least eight for each row, for each row is looked at."""
+_COLUMNS = 1 << 14
+"""Most columns that are: their numbers of `WIDTH` queries lie in a table of two megabytes."""
+cdef double EPSILON = 2.0 ** -52
+
+
+def row_products_of_many(SparseProducts matrix, const double[:, ::1] queries, columns):
+    """Products of all rows with several queries, by row.
+
+    Parameters
+    ----------
+    matrix : SparseProducts
+        By row.
+    queries : float64 array of shape (m, d)
+    columns : int64 array, or None
+        Columns outside which all queries are 0; None for all columns.
+
+    Returns
+    -------
+    float64 array of shape (blocks, n, WIDTH)
+        Product of row i with query b at ``[b // WIDTH, i, b % WIDTH]``.
+    """
+    cdef int64_t m = queries.shape[0], first, width = BM_SPARSE_WIDTH
+    cdef bint fine = True
+    if not matrix.by_row or queries.shape[1] != matrix.d:
+        raise ValueError(f"queries of {queries.shape[1]} numbers do not suit a matrix of {matrix.n} x {matrix.d}")
+    # Where each column is in the table; without a list of columns, where it is in the matrix.
+    found = np.empty(0, dtype=np.int32)
+    if columns is not None:
+        found = np.full(matrix.d, -1, dtype=np.int32)
+        found[columns] = np.arange(columns.size, dtype=np.int32)
+    cdef const int32_t[::1] positions = found
+    sums = np.zeros(((m + width - 1) // width, matrix.n, width))
+    cdef double[:, :, ::1] out = sums
+    for first in range(0, m, width):
+        table = _side_by_side(queries[first:min(first + width, m)], columns)
+        fine = fine and _add_rows(matrix, table, positions, out[first // width])
+    if not fine:
+        raise PlaceError("a row leads outside the matrix")
+    return sums
+
+
+cdef _side_by_side(const double[:, ::1] queries, columns):
+    """The queries' numbers at some columns (None: all), one row of WIDTH numbers for each column."""
+    cdef const int64_t[::1] chosen = np.empty(0, dtype=np.int64) if columns is None else columns
+    cdef int64_t size = queries.shape[1] if columns is None else chosen.shape[0]
+    cdef int64_t first, last, b, j, m = queries.shape[0]
+    made = np.zeros((size, BM_SPARSE_WIDTH))
+    cdef double[:, ::1] table = made
+    cdef bint everywhere = columns is None
+    with nogil:
+        # A few columns of all queries at a time, so that what is written stays at hand.
+        for first in range(0, size, 64):
+            last = min(first + 64, size)
+            for b in range(m):
+                if everywhere:
+                    for j in range(first, last):
+                        table[j, b] = queries[b, j]
+                else:
+                    for j in range(first, last):
+                        table[j, b] = queries[b, chosen[j]]
+    return made
+
+
+cdef bint _add_rows(
+    SparseProducts matrix, const double[:, ::1] table, const int32_t[::1] positions, double[:, ::1] out
+):
+    """Add the products of all rows with the queries of a table; False if a pointer or place is outside."""
+    cdef int64_t[STRETCH] places
+    cdef double[STRETCH] values
+    cdef int32_t[STRETCH] kept
+    cdef int32_t[2] starts
+    cdef bm_sparse piece
+    cdef int64_t row, e, count, start = 0, stop = 0
+    cdef bint everywhere = positions.shape[0] == 0
+    cdef int32_t position, n_kept
+    if table.shape[0] == 0:
+        return True
+    if everywhere and matrix.is_plain:
+        with nogil:
+            count = matrix.dots(&matrix.parts, matrix.n, &table[0, 0], &out[0, 0])
+        return count >= 0
+    piece.values, piece.places, piece.starts, piece.size = values, kept, starts, table.shape[0]
+    starts[0] = 0
+    with nogil:
+        for row in range(matrix.n):
+            if not matrix.span(row, &start, &stop):
+                return False
+            while start < stop:
+                count = min(<int64_t> STRETCH, stop - start)
+                if not matrix.read(start, count, places, values):
+                    return False
+                n_kept = 0
+                for e in range(count):
+                    position = <int32_t> places[e] if everywhere else positions[places[e]]
+                    kept[n_kept], values[n_kept] = position, values[e]
+                    n_kept += position >= 0
+                starts[1] = piece.n_stored = n_kept
+                bm_kernels().sparse_dots_f64_i32(&piece, 1, &table[0, 0], &out[row, 0])
+                start += count
+    return True
+
+
+def column_products_of_many(SparseProducts matrix, const double[:, ::1] queries, const int64_t[::1] columns):
+    """Products of all rows with several queries, by column; the queries are 0 outside these columns.
+
+    Each product is the sum that `SparseProducts.column_products` gives, to the last bit.
+
+    Returns
+    -------
+    float64 array of shape (blocks, n, WIDTH), as of `row_products_of_many`
+    """
+    cdef int64_t m = queries.shape[0], width = BM_SPARSE_WIDTH, first, last, block, size
+    if matrix.by_row or queries.shape[1] != matrix.d:
+        raise ValueError(f"queries of {queries.shape[1]} numbers do not suit a matrix of {matrix.n} x {matrix.d}")
+    sums = np.zeros(((m + width - 1) // width, matrix.n, width))
+    cdef double[:, :, ::1] out = sums
+    cdef int32_t[::1] starts = np.empty(matrix.n + 2, dtype=np.int32)
+    ends = np.cumsum(_lengths(matrix, columns))
+    limit = max(_CHUNK, 8 * matrix.n)
+    first = 0
+    while first < columns.shape[0]:
+        before = ends[first - 1] if first else 0
+        # As many columns as fit, and at least one.
+        last = min(max(np.searchsorted(ends, before + limit, side="right"), first + 1), first + _COLUMNS)
+        last = min(last, columns.shape[0])
+        some = np.asarray(columns[first:last])
+        size = ends[last - 1] - before
+        piece = _in_order_of_rows(matrix, some, starts, np.empty(size), np.empty(size, dtype=np.int32))
+        for block in range(out.shape[0]):
+            table = _side_by_side(queries[block * width:min((block + 1) * width, m)], some)
+            _add_piece(piece, starts, table, out[block])
+        first = last
+    return sums
+
+
+def _lengths(SparseProducts matrix, const int64_t[::1] columns):
+    """Stored entries of each column."""
+    made = np.empty(columns.shape[0], dtype=np.int64)
+    cdef int64_t[::1] lengths = made
+    cdef int64_t t, start = 0, stop = 0
+    for t in range(columns.shape[0]):
+        if not (0 <= columns[t] < matrix.d and matrix.span(columns[t], &start, &stop)):
+            raise PlaceError("a column leads outside the matrix")
+        lengths[t] = stop - start
+    return made
+
+
+cdef _in_order_of_rows(
+    SparseProducts matrix, const int64_t[::1] columns, int32_t[::1] starts, double[::1] values, int32_t[::1] places
+):
+    """The entries of some columns by row: where each row starts, the numbers, and which of the columns they are in."""
+    cdef int64_t[STRETCH] rows
+    cdef double[STRETCH] numbers
+    cdef int64_t t, e, count, start = 0, stop = 0, room = values.shape[0], n_read = 0
+    cdef int step
+    cdef bint counting, fine = True
+    with nogil:
+        memset(&starts[0], 0, starts.shape[0] * sizeof(int32_t))
+        # First how many there are of each row, two places ahead; then each goes to the next free place of its row.
+        for step in range(2):
+            counting = step == 0
+            for t in range(columns.shape[0]):
+                fine = fine and matrix.span(columns[t], &start, &stop)
+                while fine and start < stop:
+                    count = min(<int64_t> STRETCH, stop - start)
+                    n_read += count if counting else 0
+                    # (Whoever changes the matrix meanwhile must not make us write elsewhere.)
+                    fine = n_read <= room and matrix.read(start, count, rows, numbers)
+                    if fine and counting:
+                        for e in range(count):
+                            starts[rows[e] + 2] += 1
+                    elif fine:
+                        for e in range(count):
+                            if starts[rows[e] + 1] >= room:
+                                fine = False
+                                break
+                            values[starts[rows[e] + 1]] = numbers[e]
+                            places[starts[rows[e] + 1]] = <int32_t> t
+                            starts[rows[e] + 1] += 1
+                    start += count
+            if counting:
+                for t in range(2, starts.shape[0]):
+                    starts[t] += starts[t - 1]
+    if not fine:
+        raise PlaceError("a column leads outside the matrix")
+    return values, places
+
+
+cdef _add_piece(piece, const int32_t[::1] starts, const double[:, ::1] table, double[:, ::1] out):
+    cdef const double[::1] values = piece[0]
+    cdef const int32_t[::1] places = piece[1]
+    if values.shape[0] == 0:
+        return
+    cdef bm_sparse parts
+    parts.values, parts.places, parts.starts = &values[0], &places[0], &starts[0]
+    parts.n_stored, parts.size = values.shape[0], table.shape[0]
+    with nogil:
+        bm_kernels().sparse_dots_f64_i32(&parts, out.shape[0], &table[0, 0], &out[0, 0])
+
+
+def roundings(SparseProducts matrix):
+    """By how much two sums of the same products of a row may differ, for a query of length 1, by row."""
+    made = np.empty(matrix.n)
+    cdef double[::1] out = made
+    cdef int64_t[STRETCH] places
+    cdef double[STRETCH] values
+    cdef int64_t row, e, count, length, start = 0, stop = 0
+    cdef double squares
+    cdef bint fine = True
+    with nogil:
+        for row in range(matrix.n):
+            fine = fine and matrix.span(row, &start, &stop)
+            length = stop - start
+            squares = length * 1e-300  # makes good what underflows in a square
+            while fine and start < stop:
+                count = min(<int64_t> STRETCH, stop - start)
+                fine = matrix.read(start, count, places, values)
+                for e in range(count):
+                    squares += values[e] * values[e]
+                start += count
+            out[row] = 2.0 * (length + 4) * EPSILON * sqrt(squares)
+    if not fine:
+        raise PlaceError("a row leads outside the matrix")
+    return made
+
+
+def best_rows(const double[::1] scores, Py_ssize_t k, bint absolute):
+    """Positions of the k largest scores (or all, if there are fewer), best first; of equals the smaller position.
+
+    Returns
+    -------
+    int64 array, or None where a score is not finite.
+    """
+    cdef Py_ssize_t n = scores.shape[0], t, count = 0, ties = 0, top = 0
+    cdef double bar = -INFINITY, total = 0.0
+    k = min(k, n)
+    chosen = np.empty(k, dtype=np.int64)
+    cdef int64_t[::1] places = chosen
+    if k == 0:
+        return chosen
+    ranks = np.abs(scores) if absolute else np.asarray(scores)
+    cdef const double[::1] ranked = ranks
+    cdef double[::1] heap
+    with nogil:
+        for t in range(n):
+            total += ranked[t] * 0.0
+            if ranked[t] > bar:
+                bar, top = ranked[t], t
+    if total != 0.0:
+        return None
+    if k == 1:
+        places[0] = top
+        return chosen
+    heap = np.empty(k)
+    with nogil:
+        bar = kth_largest(&ranked[0], n, k, &heap[0])
+        # All that are better, and of those that are as good the first: there may be many.
+        for t in range(n):
+            count += ranked[t] > bar
+        ties, count = k - count, 0
+        for t in range(n):
+            if ranked[t] > bar or (ranked[t] == bar and ties > 0):
+                ties -= ranked[t] == bar
+                places[count] = t
+                count += 1
+    return chosen[np.lexsort((chosen, -ranks[chosen]))]
