@@ -25,14 +25,14 @@ _COLUMNS = 1 << 14
 cdef double EPSILON = 2.0 ** -52
 
 
-def row_products_of_many(SparseProducts matrix, const double[:, ::1] queries, columns):
+def row_products_of_many(SparseProducts matrix, queries, columns):
     """Products of all rows with several queries, by row.
 
     Parameters
     ----------
     matrix : SparseProducts
         By row.
-    queries : float64 array of shape (m, d)
+    queries : sequence of float64 arrays of shape (d,)
     columns : int64 array, or None
         Columns outside which all queries are 0; None for all columns.
 
@@ -41,46 +41,59 @@ def row_products_of_many(SparseProducts matrix, const double[:, ::1] queries, co
     float64 array of shape (blocks, n, WIDTH)
         Product of row i with query b at ``[b // WIDTH, i, b % WIDTH]``.
     """
-    cdef int64_t m = queries.shape[0], first, width = BM_SPARSE_WIDTH
+    cdef int64_t first
     cdef bint fine = True
-    if not matrix.by_row or queries.shape[1] != matrix.d:
-        raise ValueError(f"queries of {queries.shape[1]} numbers do not suit a matrix of {matrix.n} x {matrix.d}")
+    _check(matrix, queries, by_row=True)
     # Where each column is in the table; without a list of columns, where it is in the matrix.
     found = np.empty(0, dtype=np.int32)
     if columns is not None:
         found = np.full(matrix.d, -1, dtype=np.int32)
         found[columns] = np.arange(columns.size, dtype=np.int32)
     cdef const int32_t[::1] positions = found
-    sums = np.zeros(((m + width - 1) // width, matrix.n, width))
+    sums = np.zeros(((len(queries) + WIDTH - 1) // WIDTH, matrix.n, WIDTH))
     cdef double[:, :, ::1] out = sums
-    for first in range(0, m, width):
-        table = _side_by_side(queries[first:min(first + width, m)], columns)
-        fine = fine and _add_rows(matrix, table, positions, out[first // width])
+    table = np.empty((matrix.d if columns is None else columns.size, WIDTH))
+    for first in range(0, len(queries), BM_SPARSE_WIDTH):
+        _put_side_by_side(queries[first:first + WIDTH], columns, table)
+        fine = fine and _add_rows(matrix, table, positions, out[first // BM_SPARSE_WIDTH])
     if not fine:
         raise PlaceError("a row leads outside the matrix")
     return sums
 
 
-cdef _side_by_side(const double[:, ::1] queries, columns):
-    """The queries' numbers at some columns (None: all), one row of WIDTH numbers for each column."""
+def _check(SparseProducts matrix, queries, bint by_row):
+    for query in queries:
+        if matrix.by_row != by_row or query.shape != (matrix.d,):
+            raise ValueError(f"a query of shape {query.shape} does not suit a matrix of {matrix.n} x {matrix.d}")
+
+
+cdef _put_side_by_side(queries, columns, double[:, ::1] table):
+    """Fill a table: the numbers of up to WIDTH queries at each of some columns (None: all of them)."""
+    cdef const double* numbers[BM_SPARSE_WIDTH]
+    cdef const double[::1] query
     cdef const int64_t[::1] chosen = np.empty(0, dtype=np.int64) if columns is None else columns
-    cdef int64_t size = queries.shape[1] if columns is None else chosen.shape[0]
-    cdef int64_t first, last, b, j, m = queries.shape[0]
-    made = np.zeros((size, BM_SPARSE_WIDTH))
-    cdef double[:, ::1] table = made
     cdef bint everywhere = columns is None
+    cdef int64_t first, last, j, size = table.shape[0]
+    cdef int b, m = len(queries)
+    if size == 0:
+        return
+    for b in range(m):
+        query = queries[b]
+        numbers[b] = &query[0]
     with nogil:
         # A few columns of all queries at a time, so that what is written stays at hand.
         for first in range(0, size, 64):
             last = min(first + 64, size)
-            for b in range(m):
-                if everywhere:
+            for b in range(BM_SPARSE_WIDTH):
+                if b >= m:
                     for j in range(first, last):
-                        table[j, b] = queries[b, j]
+                        table[j, b] = 0.0
+                elif everywhere:
+                    for j in range(first, last):
+                        table[j, b] = numbers[b][j]
                 else:
                     for j in range(first, last):
-                        table[j, b] = queries[b, chosen[j]]
-    return made
+                        table[j, b] = numbers[b][chosen[j]]
 
 
 cdef bint _add_rows(
@@ -122,7 +135,7 @@ cdef bint _add_rows(
     return True
 
 
-def column_products_of_many(SparseProducts matrix, const double[:, ::1] queries, const int64_t[::1] columns):
+def column_products_of_many(SparseProducts matrix, queries, const int64_t[::1] columns):
     """Products of all rows with several queries, by column; the queries are 0 outside these columns.
 
     Each product is the sum that `SparseProducts.column_products` gives, to the last bit.
@@ -131,26 +144,24 @@ def column_products_of_many(SparseProducts matrix, const double[:, ::1] queries,
     -------
     float64 array of shape (blocks, n, WIDTH), as of `row_products_of_many`
     """
-    cdef int64_t m = queries.shape[0], width = BM_SPARSE_WIDTH, first, last, block, size
-    if matrix.by_row or queries.shape[1] != matrix.d:
-        raise ValueError(f"queries of {queries.shape[1]} numbers do not suit a matrix of {matrix.n} x {matrix.d}")
-    sums = np.zeros(((m + width - 1) // width, matrix.n, width))
+    cdef int64_t first = 0, last, block, size
+    _check(matrix, queries, by_row=False)
+    sums = np.zeros(((len(queries) + WIDTH - 1) // WIDTH, matrix.n, WIDTH))
     cdef double[:, :, ::1] out = sums
     cdef int32_t[::1] starts = np.empty(matrix.n + 2, dtype=np.int32)
+    table = np.empty((min(columns.shape[0], _COLUMNS), WIDTH))
     ends = np.cumsum(_lengths(matrix, columns))
     limit = max(_CHUNK, 8 * matrix.n)
-    first = 0
     while first < columns.shape[0]:
         before = ends[first - 1] if first else 0
         # As many columns as fit, and at least one.
-        last = min(max(np.searchsorted(ends, before + limit, side="right"), first + 1), first + _COLUMNS)
-        last = min(last, columns.shape[0])
+        last = min(max(np.searchsorted(ends, before + limit, side="right"), first + 1), first + _COLUMNS, columns.shape[0])
         some = np.asarray(columns[first:last])
         size = ends[last - 1] - before
         piece = _in_order_of_rows(matrix, some, starts, np.empty(size), np.empty(size, dtype=np.int32))
         for block in range(out.shape[0]):
-            table = _side_by_side(queries[block * width:min((block + 1) * width, m)], some)
-            _add_piece(piece, starts, table, out[block])
+            _put_side_by_side(queries[block * WIDTH:(block + 1) * WIDTH], some, table[:some.size])
+            _add_piece(piece, starts, table[:some.size], out[block])
         first = last
     return sums
 

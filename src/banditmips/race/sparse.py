@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import count_threads, in_pieces, map_in_order
-from banditmips.atoms.facts import length_of
 from banditmips.atoms.sparse import SparseStore
 from banditmips.core.sparse_batch import WIDTH, best_rows, column_products_of_many, roundings, row_products_of_many
 from banditmips.core.sparse_products import PlaceError, SparseProducts
@@ -194,7 +193,7 @@ class SparseSearch:
 
     def _share(self, group: list[_Seen]) -> list[SparseAnswer | None]:
         """Multiply with several queries together."""
-        vectors = np.stack([one.query for one in group])
+        vectors = [one.query for one in group]
         columns = None
         if all(one.columns is not None for one in group):
             columns = np.flatnonzero(np.logical_or.reduce([one.nonzero for one in group]))
@@ -202,7 +201,7 @@ class SparseSearch:
             sums, slack = row_products_of_many(self._by_row, vectors, columns), roundings(self._by_row)
         else:
             assert self._by_column is not None
-            some = np.arange(vectors.shape[1]) if columns is None else columns
+            some = np.arange(self._store.shape[1]) if columns is None else columns
             sums, slack = column_products_of_many(self._by_column, vectors, some), None
         found = []
         for b, one in enumerate(group):
@@ -220,7 +219,8 @@ class SparseSearch:
         """The best rows, if those that rounding cannot tell from them are summed as they are for a query alone."""
         ranked = np.abs(products) if self._absolute else products
         with np.errstate(over="ignore", invalid="ignore"):
-            width = slack * length_of(seen.query)
+            # The root of the number of coordinates, times the largest, is at least the length.
+            width = slack * (np.sqrt(seen.query.size) * max(seen.query.max(), -seen.query.min()))
             leaders = best_rows(ranked - width, self._k, absolute=False)
         if leaders is None or not np.isfinite(ranked).all():
             return self._answer(seen)
