@@ -74,18 +74,20 @@ def test_products_with_many_queries_are_those_with_each(dtype, index_dtype, m):
     for chosen in (None, columns):
         sums = row_products_of_many(SparseProducts(by_row), queries, chosen)
         np.testing.assert_allclose(side_by_side(sums, m), truth, atol=1e-10)
-    for chosen in (np.arange(D), columns):
+    for chosen in (None, np.arange(D), columns):
         sums = side_by_side(column_products_of_many(SparseProducts(by_column), queries, chosen), m)
         alone = [SparseProducts(by_column).column_products(query, None)[0] for query in queries]
         np.testing.assert_array_equal(sums, alone)  # to the bit
 
 
-def test_columns_that_come_in_several_pieces(monkeypatch):
+def test_entries_that_come_in_several_pieces(monkeypatch):
     from banditmips.core import sparse_batch
 
     monkeypatch.setattr(sparse_batch, "_CHUNK", 10)
     monkeypatch.setattr(sparse_batch, "_COLUMNS", 7)
     queries = whole_numbers(3, D)
+    sums = row_products_of_many(SparseProducts(matrix_of("csr")), queries, np.arange(D))
+    np.testing.assert_array_equal(side_by_side(sums, 3), queries @ matrix_of("csr").toarray().T)
     sums = column_products_of_many(SparseProducts(matrix_of("csc")), queries, np.arange(D))
     np.testing.assert_array_equal(side_by_side(sums, 3), queries @ matrix_of("csc").toarray().T)
 

@@ -41,21 +41,24 @@ def row_products_of_many(SparseProducts matrix, queries, columns):
     float64 array of shape (blocks, n, WIDTH)
         Product of row i with query b at ``[b // WIDTH, i, b % WIDTH]``.
     """
-    cdef int64_t first
+    cdef int64_t block
     cdef bint fine = True
     _check(matrix, queries, by_row=True)
-    # Where each column is in the table; without a list of columns, where it is in the matrix.
-    found = np.empty(0, dtype=np.int32)
+    blocks = [queries[first:first + WIDTH] for first in range(0, len(queries), WIDTH)]
+    sums = np.zeros((len(blocks), matrix.n, WIDTH))
     if columns is not None:
-        found = np.full(matrix.d, -1, dtype=np.int32)
-        found[columns] = np.arange(columns.size, dtype=np.int32)
-    cdef const int32_t[::1] positions = found
-    sums = np.zeros(((len(queries) + WIDTH - 1) // WIDTH, matrix.n, WIDTH))
-    cdef double[:, :, ::1] out = sums
-    table = np.empty((matrix.d if columns is None else columns.size, WIDTH))
-    for first in range(0, len(queries), BM_SPARSE_WIDTH):
-        _put_side_by_side(queries[first:first + WIDTH], columns, table)
-        fine = fine and _add_rows(matrix, table, positions, out[first // BM_SPARSE_WIDTH])
+        # Few columns: what is stored elsewhere is left out once for all queries.
+        tables = np.empty((len(blocks), columns.size, WIDTH))
+        for some, table in zip(blocks, tables, strict=True):
+            _put_side_by_side(some, columns, 0, table)
+        positions = np.full(matrix.d, -1, dtype=np.int32)
+        positions[columns] = np.arange(columns.size, dtype=np.int32)
+        fine = columns.size == 0 or _add_some(matrix, tables, positions, sums)
+    else:
+        table = np.empty((matrix.d, WIDTH))
+        for block in range(sums.shape[0]):
+            _put_side_by_side(blocks[block], None, 0, table)
+            fine = fine and _add_all(matrix, table, sums[block])
     if not fine:
         raise PlaceError("a row leads outside the matrix")
     return sums
@@ -67,8 +70,8 @@ def _check(SparseProducts matrix, queries, bint by_row):
             raise ValueError(f"a query of shape {query.shape} does not suit a matrix of {matrix.n} x {matrix.d}")
 
 
-cdef _put_side_by_side(queries, columns, double[:, ::1] table):
-    """Fill a table: the numbers of up to WIDTH queries at each of some columns (None: all of them)."""
+cdef _put_side_by_side(queries, columns, int64_t offset, double[:, ::1] table):
+    """Fill a table: the numbers of up to WIDTH queries at each of some columns (None: those from `offset` on)."""
     cdef const double* numbers[BM_SPARSE_WIDTH]
     cdef const double[::1] query
     cdef const int64_t[::1] chosen = np.empty(0, dtype=np.int64) if columns is None else columns
@@ -90,32 +93,50 @@ cdef _put_side_by_side(queries, columns, double[:, ::1] table):
                         table[j, b] = 0.0
                 elif everywhere:
                     for j in range(first, last):
-                        table[j, b] = numbers[b][j]
+                        table[j, b] = numbers[b][offset + j]
                 else:
                     for j in range(first, last):
                         table[j, b] = numbers[b][chosen[j]]
 
 
-cdef bint _add_rows(
-    SparseProducts matrix, const double[:, ::1] table, const int32_t[::1] positions, double[:, ::1] out
-):
+cdef bint _add_all(SparseProducts matrix, const double[:, ::1] table, double[:, ::1] out):
     """Add the products of all rows with the queries of a table; False if a pointer or place is outside."""
     cdef int64_t[STRETCH] places
     cdef double[STRETCH] values
-    cdef int32_t[STRETCH] kept
-    cdef int32_t[2] starts
+    cdef int64_t[2] starts
     cdef bm_sparse piece
-    cdef int64_t row, e, count, start = 0, stop = 0
-    cdef bint everywhere = positions.shape[0] == 0
-    cdef int32_t position, n_kept
-    if table.shape[0] == 0:
-        return True
-    if everywhere and matrix.is_plain:
+    cdef int64_t row, start = 0, stop = 0
+    if matrix.is_plain:
         with nogil:
-            count = matrix.dots(&matrix.parts, matrix.n, &table[0, 0], &out[0, 0])
-        return count >= 0
-    piece.values, piece.places, piece.starts, piece.size = values, kept, starts, table.shape[0]
+            return matrix.dots(&matrix.parts, matrix.n, &table[0, 0], &out[0, 0]) >= 0
+    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.d
     starts[0] = 0
+    with nogil:
+        for row in range(matrix.n):
+            if not matrix.span(row, &start, &stop):
+                return False
+            while start < stop:
+                starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
+                if not matrix.read(start, starts[1], places, values):
+                    return False
+                bm_kernels().sparse_dots_f64_i64(&piece, 1, &table[0, 0], &out[row, 0])
+                start += starts[1]
+    return True
+
+
+cdef bint _add_some(
+    SparseProducts matrix, const double[:, :, ::1] tables, const int32_t[::1] positions, double[:, :, ::1] out
+):
+    """The same for several tables of some columns; `positions` says where each column is in them, or -1."""
+    cdef int64_t[STRETCH] places
+    cdef double[STRETCH] values
+    cdef double[::1] kept_values = np.empty(_CHUNK + STRETCH)
+    cdef int32_t[::1] kept_places = np.empty(_CHUNK + STRETCH, dtype=np.int32)
+    cdef int32_t[::1] starts = np.zeros(matrix.n + 1, dtype=np.int32)
+    cdef bm_sparse piece
+    cdef int64_t row, first = 0, block, e, count, start = 0, stop = 0, kept = 0, limit = _CHUNK
+    piece.values, piece.places, piece.starts = &kept_values[0], &kept_places[0], &starts[0]
+    piece.size = tables.shape[1]
     with nogil:
         for row in range(matrix.n):
             if not matrix.span(row, &start, &stop):
@@ -124,19 +145,27 @@ cdef bint _add_rows(
                 count = min(<int64_t> STRETCH, stop - start)
                 if not matrix.read(start, count, places, values):
                     return False
-                n_kept = 0
                 for e in range(count):
-                    position = <int32_t> places[e] if everywhere else positions[places[e]]
-                    kept[n_kept], values[n_kept] = position, values[e]
-                    n_kept += position >= 0
-                starts[1] = piece.n_stored = n_kept
-                bm_kernels().sparse_dots_f64_i32(&piece, 1, &table[0, 0], &out[row, 0])
+                    kept_values[kept], kept_places[kept] = values[e], positions[places[e]]
+                    kept += kept_places[kept] >= 0
                 start += count
+                # The rows since `first`, of which the last may go on in the next piece.
+                if kept >= limit:
+                    starts[row + 1 - first] = piece.n_stored = kept
+                    for block in range(out.shape[0]):
+                        bm_kernels().sparse_dots_f64_i32(
+                            &piece, row + 1 - first, &tables[block, 0, 0], &out[block, first, 0]
+                        )
+                    first, kept = row, 0
+            starts[row + 1 - first] = kept
+        piece.n_stored = kept
+        for block in range(out.shape[0]):
+            bm_kernels().sparse_dots_f64_i32(&piece, matrix.n - first, &tables[block, 0, 0], &out[block, first, 0])
     return True
 
 
-def column_products_of_many(SparseProducts matrix, queries, const int64_t[::1] columns):
-    """Products of all rows with several queries, by column; the queries are 0 outside these columns.
+def column_products_of_many(SparseProducts matrix, queries, columns):
+    """Products of all rows with several queries, by column; the queries are 0 outside these columns (None: all).
 
     Each product is the sum that `SparseProducts.column_products` gives, to the last bit.
 
@@ -144,24 +173,27 @@ def column_products_of_many(SparseProducts matrix, queries, const int64_t[::1] c
     -------
     float64 array of shape (blocks, n, WIDTH), as of `row_products_of_many`
     """
-    cdef int64_t first = 0, last, block, size
+    cdef int64_t first = 0, last, block, size, n_columns = matrix.d if columns is None else columns.size
     _check(matrix, queries, by_row=False)
-    sums = np.zeros(((len(queries) + WIDTH - 1) // WIDTH, matrix.n, WIDTH))
-    cdef double[:, :, ::1] out = sums
+    blocks = [queries[start:start + WIDTH] for start in range(0, len(queries), WIDTH)]
+    sums = np.zeros((len(blocks), matrix.n, WIDTH))
     cdef int32_t[::1] starts = np.empty(matrix.n + 2, dtype=np.int32)
-    table = np.empty((min(columns.shape[0], _COLUMNS), WIDTH))
-    ends = np.cumsum(_lengths(matrix, columns))
+    table = np.empty((min(n_columns, _COLUMNS), WIDTH))
+    chosen = np.arange(matrix.d) if columns is None else columns
+    ends = np.cumsum(_lengths(matrix, chosen))
     limit = max(_CHUNK, 8 * matrix.n)
-    while first < columns.shape[0]:
+    while first < n_columns:
         before = ends[first - 1] if first else 0
         # As many columns as fit, and at least one.
-        last = min(max(np.searchsorted(ends, before + limit, side="right"), first + 1), first + _COLUMNS, columns.shape[0])
-        some = np.asarray(columns[first:last])
+        last = max(np.searchsorted(ends, before + limit, side="right"), first + 1)
+        last = min(last, first + _COLUMNS, n_columns)
         size = ends[last - 1] - before
-        piece = _in_order_of_rows(matrix, some, starts, np.empty(size), np.empty(size, dtype=np.int32))
-        for block in range(out.shape[0]):
-            _put_side_by_side(queries[block * WIDTH:(block + 1) * WIDTH], some, table[:some.size])
-            _add_piece(piece, starts, table[:some.size], out[block])
+        piece = _in_order_of_rows(matrix, chosen[first:last], starts, np.empty(size), np.empty(size, dtype=np.int32))
+        for block in range(sums.shape[0]):
+            _put_side_by_side(
+                blocks[block], None if columns is None else columns[first:last], first, table[:last - first]
+            )
+            _add_piece(piece, starts, table[:last - first], sums[block])
         first = last
     return sums
 

@@ -201,8 +201,7 @@ class SparseSearch:
             sums, slack = row_products_of_many(self._by_row, vectors, columns), roundings(self._by_row)
         else:
             assert self._by_column is not None
-            some = np.arange(self._store.shape[1]) if columns is None else columns
-            sums, slack = column_products_of_many(self._by_column, vectors, some), None
+            sums, slack = column_products_of_many(self._by_column, vectors, columns), None
         found = []
         for b, one in enumerate(group):
             products = sums[b // WIDTH, :, b % WIDTH]
