@@ -18,10 +18,10 @@ from banditmips.core.sparse_products import PlaceError
 
 WIDTH = BM_SPARSE_WIDTH
 """Queries that are multiplied together."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 15
 """Entries that are put in the order of rows together; at least eight for each row, for each row is looked at."""
-_COLUMNS = 1 << 14
-"""Most columns that are: their numbers of `WIDTH` queries lie in a table of two megabytes."""
+_COLUMNS = 1 << 12
+"""Most columns that are: their numbers of `WIDTH` queries lie in a table of half a megabyte."""
 cdef double EPSILON = 2.0 ** -52
 
 
@@ -216,36 +216,37 @@ cdef _in_order_of_rows(
     """The entries of some columns by row: where each row starts, the numbers, and which of the columns they are in."""
     cdef int64_t[STRETCH] rows
     cdef double[STRETCH] numbers
-    cdef int64_t t, e, count, start = 0, stop = 0, room = values.shape[0], n_read = 0
-    cdef int step
-    cdef bint counting, fine = True
+    cdef int64_t t, e, count, start = 0, stop = 0
+    cdef int32_t place, room = values.shape[0]
+    cdef bint fine = True
     with nogil:
         memset(&starts[0], 0, starts.shape[0] * sizeof(int32_t))
         # First how many there are of each row, two places ahead; then each goes to the next free place of its row.
-        for step in range(2):
-            counting = step == 0
-            for t in range(columns.shape[0]):
-                fine = fine and matrix.span(columns[t], &start, &stop)
-                while fine and start < stop:
-                    count = min(<int64_t> STRETCH, stop - start)
-                    n_read += count if counting else 0
+        for t in range(columns.shape[0]):
+            fine = fine and matrix.span(columns[t], &start, &stop)
+            while fine and start < stop:
+                count = min(<int64_t> STRETCH, stop - start)
+                fine = matrix.read_places(start, count, rows)
+                if fine:
+                    for e in range(count):
+                        starts[rows[e] + 2] += 1
+                start += count
+        for t in range(2, starts.shape[0]):
+            starts[t] += starts[t - 1]
+        for t in range(columns.shape[0]):
+            fine = fine and matrix.span(columns[t], &start, &stop)
+            while fine and start < stop:
+                count = min(<int64_t> STRETCH, stop - start)
+                fine = matrix.read(start, count, rows, numbers)
+                for e in range(count if fine else 0):
+                    place = starts[rows[e] + 1]
                     # (Whoever changes the matrix meanwhile must not make us write elsewhere.)
-                    fine = n_read <= room and matrix.read(start, count, rows, numbers)
-                    if fine and counting:
-                        for e in range(count):
-                            starts[rows[e] + 2] += 1
-                    elif fine:
-                        for e in range(count):
-                            if starts[rows[e] + 1] >= room:
-                                fine = False
-                                break
-                            values[starts[rows[e] + 1]] = numbers[e]
-                            places[starts[rows[e] + 1]] = <int32_t> t
-                            starts[rows[e] + 1] += 1
-                    start += count
-            if counting:
-                for t in range(2, starts.shape[0]):
-                    starts[t] += starts[t - 1]
+                    if place >= room:
+                        fine = False
+                        break
+                    values[place], places[place] = numbers[e], <int32_t> t
+                    starts[rows[e] + 1] = place + 1
+                start += count
     if not fine:
         raise PlaceError("a column leads outside the matrix")
     return values, places
