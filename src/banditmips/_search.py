@@ -23,12 +23,13 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
+from banditmips.atoms import SparseStore
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
-from banditmips.race.sparse import SparseAnswer, SparseSearch
+from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
 
 __all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
 
@@ -406,6 +407,12 @@ _TOGETHER = 64
 def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
     waiting = [one for one in begun if one.outcome.handed_over]
+    by_row = atom_set.store.products[0] if isinstance(atom_set.store, SparseStore) else None
+    if by_row is not None and atom_set.facts is not None:
+        vectors = [one.query.vector for one in waiting]
+        for one, products in zip(waiting, products_by_row(by_row, vectors), strict=True):
+            one.finish(products)
+        return
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
         for one in waiting:

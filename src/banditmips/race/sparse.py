@@ -7,7 +7,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["SparseAnswer", "SparseSearch"]
+__all__ = ["SparseAnswer", "SparseSearch", "products_by_row"]
 
 _LEAST_STORED = 1 << 18
 """Stored entries that are worth a thread of their own."""
@@ -229,6 +229,17 @@ class SparseSearch:
         rows = close if seen.rows is None else seen.rows[close]
         assert self._by_row is not None
         return self._best(self._by_row.row_products(seen.query, rows)[0], rows, seen)
+
+
+def products_by_row(by_row: SparseProducts, queries: list[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:
+    """Products of all rows with each query, right but for rounding."""
+    for first in range(0, len(queries), WIDTH):
+        some = queries[first : first + WIDTH]
+        if len(some) < _LEAST_TOGETHER:
+            yield from (by_row.row_products(query, np.arange(by_row.n))[0] for query in some)
+            continue
+        sums = row_products_of_many(by_row, some, None)
+        yield from (np.ascontiguousarray(sums[0, :, b]) for b in range(len(some)))
 
 
 def _count(store: SparseStore, rows: NDArray[np.int64] | None, bits: NDArray[np.uint8]) -> int:
