@@ -409,8 +409,8 @@ def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     waiting = [one for one in begun if one.outcome.handed_over]
     by_row = atom_set.store.products[0] if isinstance(atom_set.store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
-        vectors = [one.query.vector for one in waiting]
-        for one, products in zip(waiting, products_by_row(by_row, vectors), strict=True):
+        queries = [one.query.vector for one in waiting]
+        for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
             one.finish(products)
         return
     array = getattr(atom_set.store, "array", None)
