@@ -315,7 +315,7 @@ def _by_sparse_products(
     """Answer queries by their products with a sparse matrix; None if some score is not finite."""
     queries = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
     excluded = [None] * len(rows) if masks is None else list(masks)
-    found = [search.answer(queries[0], excluded[0])] if single else search.answers(queries, excluded)
+    found = [search.answer(queries[0], excluded[0], rows[0])] if single else search.answers(queries, excluded)
     answers = [answer for answer in found if answer is not None]
     return answers if len(answers) == len(found) else None
 

@@ -56,7 +56,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),
-        *_every_sparse("sparse_dot", POINTER, POINTER, INT64, POINTER, POINTER),
+        *_every_sparse("sparse_dot", POINTER, POINTER, INT64, POINTER, INT, POINTER),
         *_every_sparse("sparse_add", POINTER, POINTER, INT64, POINTER, POINTER),
         *_every_sparse("sparse_dots", POINTER, INT64, POINTER, POINTER),
         ("hadamard", ctypes.CFUNCTYPE(None, POINTER, INT64)),

@@ -55,6 +55,9 @@ def test_products_are_those_of_scipy(dtype, index_dtype):
     np.testing.assert_array_equal(products, truth)
     assert n_stored == by_row.nnz
     np.testing.assert_array_equal(SparseProducts(by_row).row_products(query, rows)[0], truth[rows])
+    uneven = np.random.default_rng(9).normal(size=D).astype(np.float32)
+    alike = [SparseProducts(by_row).row_products(q, np.arange(N))[0] for q in (uneven, uneven.astype(np.float64))]
+    np.testing.assert_array_equal(*alike)  # to the bit
     columns = np.flatnonzero(query)
     for chosen in (None, columns):
         products, n_stored = SparseProducts(by_column).column_products(query, chosen)

@@ -138,6 +138,8 @@ def test_a_query_alone_gives_what_it_gives_in_a_batch(form, dtype):
         for n_jobs in (1, 2):
             again = find(queries, 5, n_jobs=n_jobs)
             np.testing.assert_array_equal(again.scores, batch.scores)
+        single = find(queries.astype(np.float32), 5)
+        np.testing.assert_array_equal(find(queries[1].astype(np.float32), 5).scores, single.scores[1])
         for i, query in enumerate(queries):
             alone = find(query, 5)
             np.testing.assert_array_equal(alone.indices, batch.indices[i])

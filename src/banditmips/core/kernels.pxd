@@ -12,7 +12,7 @@ cdef extern from "c/kernels.h":
         int64_t size
 
 ctypedef int64_t (*sparse_dot)(
-    const bm_sparse *m, const int64_t *rows, int64_t n_rows, const double *query, double *products
+    const bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query, int is_single, double *products
 ) noexcept nogil
 ctypedef int64_t (*sparse_add)(
     const bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query, double *sums

@@ -112,12 +112,13 @@ cdef class SparseProducts:
             total += stop - start
         return total
 
-    def row_products(self, const double[::1] query, const int64_t[::1] rows):
+    def row_products(self, query, const int64_t[::1] rows):
         """Products of rows with a query, by row.
 
         Parameters
         ----------
-        query : float64 array of shape (d,)
+        query : float64 or float32 array of shape (d,), contiguous
+            Of both kinds comes the same, but single precision takes less room in the cache.
         rows : int64 array
             Rows of the matrix.
 
@@ -129,12 +130,22 @@ cdef class SparseProducts:
         """
         products = np.empty(rows.shape[0])
         cdef double[::1] out = products
+        cdef bint is_single = query.dtype == np.float32
+        cdef const float[::1] singles
+        cdef const double[::1] doubles
+        cdef const void* numbers
         cdef int64_t total = 0
         self._check(query.shape[0], rows, self.d, by_row=True)
         if rows.shape[0] == 0:
             return products, 0
+        if is_single:
+            singles = query
+            numbers = &singles[0]
+        else:
+            doubles = query
+            numbers = &doubles[0]
         with nogil:
-            total = _multiply_rows(self, &query[0], &rows[0], rows.shape[0], &out[0])
+            total = _multiply_rows(self, numbers, is_single, &rows[0], rows.shape[0], &out[0])
         if total < 0:
             raise PlaceError("a row leads outside the matrix")
         return products, total
@@ -250,7 +261,7 @@ cdef class SparseProducts:
 
 
 cdef int64_t _multiply_rows(
-    SparseProducts matrix, const double* query, const int64_t* rows, int64_t n_rows, double* out
+    SparseProducts matrix, const void* query, bint is_single, const int64_t* rows, int64_t n_rows, double* out
 ) noexcept nogil:
     """Products of rows; returns the stored entries, or -1 if a pointer or place is outside."""
     cdef double[STRETCH] values
@@ -260,7 +271,7 @@ cdef int64_t _multiply_rows(
     cdef int64_t t, start = 0, stop = 0, total = 0
     cdef double part = 0.0
     if matrix.is_plain:
-        return matrix.dot(&matrix.parts, rows, n_rows, query, out)
+        return matrix.dot(&matrix.parts, rows, n_rows, query, is_single, out)
     piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.d
     starts[0] = 0
     for t in range(n_rows):
@@ -272,7 +283,7 @@ cdef int64_t _multiply_rows(
             starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
             if not matrix.read(start, starts[1], places, values):
                 return -1
-            bm_kernels().sparse_dot_f64_i64(&piece, NULL, 1, query, &part)
+            bm_kernels().sparse_dot_f64_i64(&piece, NULL, 1, query, is_single, &part)
             out[t] += part
             start += starts[1]
     return total

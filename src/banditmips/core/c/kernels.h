@@ -91,15 +91,16 @@ struct bm_kernels {
 
     /* ---- Sparse matrices: all return how many entries they met, or -1 if a pointer or place was outside ---- */
 
-    /* products[t] = product of row rows[t] (NULL: t) with a query of `size` numbers, for a matrix by row */
-    int64_t (*sparse_dot_f32_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const double *query,
-                              double *products);
-    int64_t (*sparse_dot_f64_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const double *query,
-                              double *products);
-    int64_t (*sparse_dot_f32_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const double *query,
-                              double *products);
-    int64_t (*sparse_dot_f64_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const double *query,
-                              double *products);
+    /* products[t] = product of row rows[t] (NULL: t) with a query of `size` numbers (of type float if
+     * is_single, else double), for a matrix by row */
+    int64_t (*sparse_dot_f32_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f64_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f32_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f64_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
 
     /* sums[i] += what the columns (NULL: the first ones) have in row i times the query's numbers at these columns, column
      * by column, for a matrix by column; there are `size` sums */
