@@ -313,9 +313,14 @@ def _by_sparse_products(
     search: SparseSearch, rows: NDArray[Any], single: bool, masks: NDArray[np.bool_] | None
 ) -> list[SparseAnswer] | None:
     """Answer queries by their products with a sparse matrix; None if some score is not finite."""
-    queries = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
     excluded = [None] * len(rows) if masks is None else list(masks)
-    found = [search.answer(queries[0], excluded[0], rows[0])] if single else search.answers(queries, excluded)
+    if single:
+        row = rows[0]
+        # A copy in double precision would take a fair part of the time.
+        plain = plain_row(row, row.size) and bool(np.isfinite(row).all())
+        found = [search.answer(row if plain else as_finite(row, ""), excluded[0])]
+    else:
+        found = search.answers([as_finite(row, f"row {i}, ") for i, row in enumerate(rows)], excluded)
     answers = [answer for answer in found if answer is not None]
     return answers if len(answers) == len(found) else None
 

@@ -65,11 +65,10 @@ class SparseAnswer:
 class _Seen:
     """A query, with where it is not 0 (`columns` is None if it is 0 nowhere) and which rows take part (None: all)."""
 
-    __slots__ = ("columns", "for_rows", "nonzero", "query", "rows")
+    __slots__ = ("columns", "nonzero", "query", "rows")
 
-    def __init__(self, query: NDArray[np.float64], rows: NDArray[np.int64] | None) -> None:
+    def __init__(self, query: NDArray[Any], rows: NDArray[np.int64] | None) -> None:
         self.query, self.rows = query, rows
-        self.for_rows: NDArray[Any] = query
         self.nonzero = query != 0.0
         # (Of booleans, NumPy finds those that are true in a tenth of the time that it takes for numbers.)
         self.columns = None if self.nonzero.all() else np.flatnonzero(self.nonzero)
@@ -102,16 +101,9 @@ class SparseSearch:
             self._store = store
             self._by_row, self._by_column = store.products
 
-    def answer(
-        self, query: NDArray[np.float64], excluded: NDArray[np.bool_] | None, given: NDArray[Any]
-    ) -> SparseAnswer | None:
-        """Answer a query; None where a score is not finite, which somebody else has words for.
-
-        `given` is the query as the user has it: rows are multiplied with that where it is in single precision.
-        """
+    def answer(self, query: NDArray[Any], excluded: NDArray[np.bool_] | None) -> SparseAnswer | None:
+        """Answer a query of native floats; None where a score is not finite, which somebody else has words for."""
         seen = self._look(query, excluded)
-        if given.dtype == np.float32 and given.dtype.isnative and given.flags.c_contiguous and given.flags.aligned:
-            seen.for_rows = given
         try:
             return self._answer(seen)
         except PlaceError:
@@ -141,13 +133,13 @@ class SparseSearch:
         size = max(most // WIDTH, 1) * WIDTH
         return [queries[first : first + size] for first in range(0, len(queries), size)]
 
-    def _look(self, query: NDArray[np.float64], excluded: NDArray[np.bool_] | None) -> _Seen:
+    def _look(self, query: NDArray[Any], excluded: NDArray[np.bool_] | None) -> _Seen:
         return _Seen(query, candidates_of(self._store.shape[0], excluded, self._removed))
 
     def _answer(self, seen: _Seen) -> SparseAnswer | None:
         by_column = self._chosen_by_column(seen)
         if by_column is not None:
-            products, stored = by_column.column_products(seen.query, seen.columns)
+            products, stored = by_column.column_products(seen.query.astype(np.float64, copy=False), seen.columns)
             products = products if seen.rows is None else products[seen.rows]
             return self._best(products, seen.rows, seen, stored if seen.rows is None else None)
         products, stored = self._row_products(seen)
@@ -166,7 +158,7 @@ class SparseSearch:
         rows = np.arange(self._store.shape[0]) if seen.rows is None else seen.rows
 
         def some(start: int, stop: int) -> tuple[NDArray[np.float64], int]:
-            return multiply(seen.for_rows, rows[start:stop])
+            return multiply(seen.query, rows[start:stop])
 
         parts = in_pieces(some, rows.size, _LEAST_STORED * rows.size // max(self._store.n_stored, 1))
         if len(parts) == 1:
