@@ -50,6 +50,7 @@ lines with the files::
     full
     query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
     direct       <- costs, full, plan, query, rules
+    batch        <- direct, full, plan
     sparse       <- atom_set, ways
 
 costs, plan
@@ -71,8 +72,8 @@ full
     The full product, and the rows that its rounding cannot tell from the best.
 atom_set, preparing
     What an index knows of its atoms, and the one pass over them in which it learns that.
-query, direct
-    One query: look at it, choose a way, race, finish; and the short way of a plain one.
+query, direct, batch
+    One query: look at it, choose a way, race, finish; the short way of a plain one, and of many that come together.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 
