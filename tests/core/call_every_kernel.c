@@ -39,6 +39,12 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     k->moments_f32(a, n, &moments);
     k->moments_f64(c, n, &moments);
     sum += k->dot_f32(a, b, n) + k->dot_f64(c, e, n) + k->dot_exact_f32(a, c, n) + k->dot_exact_f64(c, e, n);
+    const float *four_f32[] = {a, b, b, a};
+    const double *four_f64[] = {c, e, e, c};
+    double four[4];
+    k->four_dots_exact_f32(four_f32, c, n, four);
+    k->four_dots_exact_f64(four_f64, c, n, four);
+    sum += four[3];
     sum += k->sqeuclidean_f32(a, b, n) + k->sqeuclidean_f64(c, e, n) + k->l1_f32(a, b, n) + k->l1_f64(c, e, n);
     k->dot_moments_f32(a, b, n, three);
     struct bm_look seen;

@@ -50,6 +50,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("moments", None, POINTER, INT64, POINTER),
         *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),

@@ -206,3 +206,16 @@ def test_an_atom_less_the_centre(kernels, d, place):
         atom[d // 2] = np.nan
         kernels.centred(atom, centre, d, x, out)
         assert np.isnan(out[2])
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_four_rows_are_each_summed_as_if_alone(kernels, precision, d, place):
+    query = place(np.random.default_rng(7).normal(size=d))
+    rows = [place(pair(d + i, precision)[0][:d].copy()) for i in range(4)]
+    out = np.full(4, -1.0)
+    addresses = np.array([row.ctypes.data for row in rows], dtype=np.uintp)
+    getattr(kernels, f"four_dots_exact_{precision}")(addresses, query, d, out)
+    alone = [getattr(kernels, f"dot_exact_{precision}")(row, query, d) for row in rows]
+    np.testing.assert_array_equal(out, alone)
+    np.testing.assert_allclose(out, [row.astype(np.float64) @ query for row in rows], rtol=1e-11, atol=1e-11)

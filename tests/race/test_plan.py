@@ -1,8 +1,11 @@
 """What the plan goes by: costs, times, a probe of a few atoms, and rounds that may not take longer than they save."""
 
+from dataclasses import fields, replace
+
 import numpy as np
 import pytest
 
+import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.core.codes import Codes
 from banditmips.core.rotation import Rotation
@@ -87,3 +90,35 @@ def test_times_of_codes():
     assert times.row == pytest.approx(6_000 * costs.row + costs.row_overhead)
     assert times.prepare == pytest.approx(6_016 * costs.rotate + costs.call_overhead)
     assert code_times(costs, codes, 4_000, 4, False, True).row > 20 * times.row  # entries one by one
+
+
+# --- costs that are wrong -----------------------------------------------------------------------------------------
+
+_MOVED = [field.name for field in fields(Costs)]
+
+
+@pytest.mark.parametrize("name", _MOVED)
+@pytest.mark.parametrize("factor", [1 / 3, 3.0])
+@pytest.mark.parametrize("k", [1, 10])
+def test_costs_that_are_three_times_off_change_no_answer_and_little_else(monkeypatch, name, factor, k):
+    """The plan believes moved costs; what was done is then counted at the true ones."""
+    true = Costs()
+    moved = replace(true, **{name: factor * getattr(true, name)})
+    for module in ("direct", "query"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: moved)
+    rng = np.random.default_rng(0)
+    n, d = 2_000, 2_048
+    atoms = rng.normal(size=(n, d)).astype(np.float32)
+    full = full_time(true, n, d, 4, True)
+    index = bm.BanditMIPS().fit(atoms)
+    for query in rng.normal(size=(3, d)).astype(np.float32):
+        result, without = index.search(query, k=k), bm.search(atoms, query, k=k)
+        truth = np.argsort(-(atoms.astype(np.float64) @ query))[:k]
+        np.testing.assert_array_equal(result.indices, truth)
+        np.testing.assert_array_equal(without.indices, truth)
+        # Nothing stands out here. A race that was given up has cost no more than a part of what then had to be done.
+        if result.n_multiplies >= atoms.size:
+            n_cells = result.n_multiplies - atoms.size
+            assert n_cells * true.cell + (result.n_rounds > 0) * d * true.rotate <= 0.2 * full
+        if without.n_multiplies >= atoms.size:
+            assert (without.n_multiplies - atoms.size) * (true.gather + 3.0 * true.arithmetic) <= 0.2 * full

@@ -25,12 +25,15 @@
 
 #if defined(__GNUC__)
 #define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
+#define NEVER_INLINE static __attribute__((noinline))
 #define PREFETCH(address) __builtin_prefetch(address)
 #elif defined(_MSC_VER)
 #define ALWAYS_INLINE static __forceinline
+#define NEVER_INLINE static __declspec(noinline)
 #define PREFETCH(address) ((void)(address))
 #else
 #define ALWAYS_INLINE static inline
+#define NEVER_INLINE static
 #define PREFETCH(address) ((void)(address))
 #endif
 

@@ -72,6 +72,10 @@ struct bm_kernels {
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
     double (*dot_exact_f64)(const double *a, const double *b, int64_t d);
 
+    /* The same for four rows at once, to the bit */
+    void (*four_dots_exact_f32)(const float *const a[4], const double *b, int64_t d, double out[4]);
+    void (*four_dots_exact_f64)(const double *const a[4], const double *b, int64_t d, double out[4]);
+
     /* out = sum(v * q), sum(v), sum(v * v) in one pass, added as in dot */
     void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double out[3]);
     void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double out[3]);

@@ -54,23 +54,42 @@ DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y
 DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
 #undef DEFINE_SUM_OVER_PAIRS
 
-static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
-    v_f64 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
-    int64_t j = 0;
-    for (; d - j >= 4 * LANES_f64; j += 4 * LANES_f64) {
-        s0 += F(load_wide)(a + j) * load_f64(b + j);
-        s1 += F(load_wide)(a + j + LANES_f64) * load_f64(b + j + LANES_f64);
-        s2 += F(load_wide)(a + j + 2 * LANES_f64) * load_f64(b + j + 2 * LANES_f64);
-        s3 += F(load_wide)(a + j + 3 * LANES_f64) * load_f64(b + j + 3 * LANES_f64);
-    }
-    for (; d - j >= LANES_f64; j += LANES_f64) s0 += F(load_wide)(a + j) * load_f64(b + j);
-    double sum = sum_f64((s0 + s1) + (s2 + s3));
-    for (; j < d; j++) {
+/* What is left behind the last whole vectors. Inside the loops that call it, its sum might be taken in another order in
+ * each of them. */
+NEVER_INLINE double F(last_products)(const REAL *a, const double *b, int64_t count) {
+    double sum = 0;
+    for (int64_t j = 0; j < count; j++) {
         LOAD_UNALIGNED(REAL, x, a + j);
         LOAD_UNALIGNED(double, y, b + j);
         sum += x * y;
     }
     return sum;
+}
+
+/* Sums over the products of `n_rows` rows with b, in double. Whichever rows come together, each is added up in the same
+ * order. Several at once keep more of them on their way from memory. n_rows is a constant wherever this is called. */
+ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b, int64_t d, double *out) {
+    v_f64 s0[4], s1[4];
+    for (int r = 0; r < n_rows; r++) s0[r] = s1[r] = (v_f64){0};
+    int64_t j = 0;
+    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        const v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
+        for (int r = 0; r < n_rows; r++) {
+            s0[r] += F(load_wide)(a[r] + j) * b0;
+            s1[r] += F(load_wide)(a[r] + j + LANES_f64) * b1;
+        }
+    }
+    for (int r = 0; r < n_rows; r++) out[r] = sum_f64(s0[r] + s1[r]) + F(last_products)(a[r] + j, b + j, d - j);
+}
+
+static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
+    double sum;
+    F(dots_of)(&a, 1, b, d, &sum);
+    return sum;
+}
+
+static void F(four_dots_exact)(const REAL *const a[4], const double *b, int64_t d, double out[4]) {
+    F(dots_of)(a, 4, b, d, out);
 }
 
 /* Sums about a pivot, the range, and squares added to those of the columns (unless these are NULL), in one pass. */
