@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._threads import map_in_order
+from banditmips._threads import count_threads, map_in_order
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
+from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
+from banditmips.atoms.panels import Panel, Panels
 from banditmips.atoms.parts import all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
@@ -21,7 +25,6 @@ __all__ = [
     "CONVERTED_ENTRIES",
     "AtomFacts",
     "FactsCollector",
-    "Keeper",
     "collect_facts",
     "derived_scatter",
     "facts_bytes",
@@ -35,6 +38,8 @@ _BLOCK_ENTRIES = 1 << 20
 _ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
 """Entries and rows that are looked at together where nothing has to be read or copied for it: as many as make the sums
 of the columns, which each block has for itself, a small matter."""
+_STRIPE_ENTRIES = 1 << 22
+"""Entries of a panel that are looked at together: a thread's work for some milliseconds."""
 _SPARSE_ENTRIES = 1 << 16
 """Stored entries looked at together: they take 4 MB while their rows, columns and squares are written down."""
 CONVERTED_ENTRIES = 1 << 17
@@ -133,24 +138,6 @@ def derived_scatter(squared_norms: NDArray[Any], means: NDArray[Any], d: int) ->
     return np.maximum(np.where(np.isfinite(scatter), scatter, np.inf), 0.0)
 
 
-class Keeper(Protocol):
-    """Keeps something of the atoms while `fit` reads them.
-
-    Attributes
-    ----------
-    wants_given : bool
-        Whether entries are wanted as they were given; in single or double precision otherwise.
-    wants_rows : bool
-        Whether only whole rows are of use.
-    """
-
-    wants_given: bool
-    wants_rows: bool
-
-    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
-        """Take entries, the first of which is at this row and column."""
-
-
 class _Seen(NamedTuple):
     """What was seen of some rows at neighbouring columns. Means are less the rows' bases."""
 
@@ -158,6 +145,10 @@ class _Seen(NamedTuple):
     scatter: NDArray[np.float64]
     low: float
     high: float
+
+
+_SeenRows = tuple[_Seen, NDArray[np.float64]]
+"""What was seen of whole rows, and their squares by column."""
 
 
 class FactsCollector:
@@ -196,21 +187,45 @@ class FactsCollector:
         columns = self.column_squares[first_column : first_column + values.shape[1]]
         self._merge(first_row, values, self._look(first_row, values, first_column, columns))
 
-    def add_rows(self, store: DenseStore, n_jobs: int) -> None:
+    def add_rows(self, store: DenseStore, n_jobs: int, follower: Follower = NO_FOLLOWER) -> None:
         """Look at all of the atoms in memory, in threads.
 
         Blocks are the same and are added up in the same order at any number of threads: so are the facts, to the bit.
         """
-        d = store.shape[1]
+        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * store.shape[1])))
+        for block, seen in zip(blocks, map_in_order(self._look_at_rows, blocks, n_jobs), strict=True):
+            self._merge_rows(block, seen, follower)
 
-        def look(block: tuple[int, NDArray[Any]]) -> tuple[_Seen, NDArray[np.float64]]:
-            columns = np.zeros(d)
-            return self._look(*block, 0, columns), columns
+    def add_panels(self, panels: Panels, n_jobs: int, follower: Follower = NO_FOLLOWER) -> None:
+        """Look at all rows of atoms that have to be read, in threads, while the next ones are read."""
+        n_threads = min(count_threads(n_jobs), panels.n_waiting + 1)
+        waiting: deque[tuple[Panel, Future[_SeenRows]]] = deque()
+        with ThreadPoolExecutor(n_threads, "banditmips-fit") as pool:
+            try:
+                for panel in panels.from_row(follower.begin(self)):
+                    for block in _stripes(panel):
+                        if n_threads == 1:
+                            self._merge_rows(block, self._look_at_rows(block), follower)
+                        else:
+                            waiting.append((block, pool.submit(self._look_at_rows, block)))
+                    while len(waiting) > panels.n_waiting:
+                        block, future = waiting.popleft()
+                        self._merge_rows(block, future.result(), follower)
+                for block, future in waiting:
+                    self._merge_rows(block, future.result(), follower)
+            finally:
+                for _, future in waiting:
+                    future.cancel()
 
-        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * d)))
-        for (first_row, values), (seen, columns) in zip(blocks, map_in_order(look, blocks, n_jobs), strict=True):
-            self._merge(first_row, values, seen)
-            self.column_squares += columns
+    def _look_at_rows(self, block: Panel) -> _SeenRows:
+        columns = np.zeros(self.column_squares.size)
+        return self._look(*block, 0, columns), columns
+
+    def _merge_rows(self, block: Panel, seen_rows: _SeenRows, follower: Follower) -> None:
+        (first_row, values), (seen, columns) = block, seen_rows
+        self._merge(first_row, values, seen)
+        self.column_squares += columns
+        follower.seen(values.size, first_row + len(values))
 
     def _look(
         self, first_row: int, values: NDArray[Any], first_column: int, column_squares: NDArray[np.float64]
@@ -276,6 +291,14 @@ class FactsCollector:
         return AtomFacts(self.squared_norms(), self.means(), self.scatter, self.low, self.high, column_squares)
 
 
+def _stripes(panel: Panel) -> Iterator[Panel]:
+    """Cut a panel into pieces of a size that does not depend on who looks at them."""
+    first_row, values = panel
+    step = max(1, _STRIPE_ENTRIES // values.shape[1])
+    for start in range(0, len(values), step):
+        yield first_row + start, values[start : start + step]
+
+
 def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (first row, rows in single or double precision); those that have to be copied a few at a time."""
     dtype = values.dtype
@@ -300,11 +323,18 @@ def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return copied
 
 
-def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1, check: bool = True) -> AtomFacts:
+def collect_facts(
+    store: AtomStore,
+    keepers: Sequence[Keeper] = (),
+    n_jobs: int = 1,
+    check: bool = True,
+    follower: Follower = NO_FOLLOWER,
+    panels: Panels | None = None,
+) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
     `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed. Without `check`,
-    entries that are not finite are let through.
+    entries that are not finite are let through. `panels` are the store's, if somebody has begun to read them.
     """
     from banditmips.atoms.packed import PackedStore
 
@@ -314,13 +344,13 @@ def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int 
         return _sparse_facts(store)
     collector = FactsCollector(*store.shape, keepers=keepers, check=check)
     if isinstance(store, DenseStore):
-        collector.add_rows(store, n_jobs)
+        collector.add_rows(store, n_jobs, follower)
     elif any(keeper.wants_rows for keeper in keepers):
-        for first_row, block in store.blocks(_BLOCK_ENTRIES):
-            collector.add(first_row, block)
+        collector.add_panels(panels or Panels(store), n_jobs, follower)
     else:
         for part in all_parts(store, _BLOCK_ENTRIES):
             collector.add(part.rows.start, part.values, part.first_column)
+            follower.seen(part.values.size, None)
     return collector.facts()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import tee
+from itertools import pairwise, tee
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,7 @@ class GridStore(PartStore):
     def __init__(self, grid: ChunkGrid, memory_limit: int) -> None:
         self.shape = int(grid.row_edges[-1]), int(grid.column_edges[-1])
         self.dtype = grid.dtype
+        self.memory_limit = memory_limit
         self.line_width = int(grid.column_edges[1])
         self._grid = grid
         self._n_across = grid.column_edges.size - 1
@@ -112,12 +113,30 @@ class GridStore(PartStore):
         """Return the part of the chunks that so many rows can be in."""
         return min(1.0, n_rows / (self._grid.row_edges.size - 1))
 
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin: as many rows of chunks as go together."""
+        edges = self._grid.row_edges
+        chosen = [0]
+        while chosen[-1] < edges.size - 1:
+            last = int(np.searchsorted(edges, edges[chosen[-1]] + most, side="right")) - 1
+            chosen.append(max(last, chosen[-1] + 1))
+        return edges[chosen]
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups; chunks are not kept."""
+        for first, stop in pairwise(edges.tolist()):
+            parts = self._read_parts(np.arange(first, stop), [(0, self.shape[1])], keep=False)
+            yield first, self._assembled(stop - first, parts)
+
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
+        return self._read_parts(rows, spans, keep=True)
+
+    def _read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span], keep: bool) -> Iterator[Part]:
         row_edges = self._grid.row_edges
         edges = np.searchsorted(rows, row_edges)
         visits, ahead = tee(self._visits(edges, spans))
-        chunks = self._reader.read_many(visit.i * self._n_across + visit.j for visit in ahead)
+        chunks = self._reader.read_many((visit.i * self._n_across + visit.j for visit in ahead), keep)
         for visit, (_, chunk) in zip(visits, chunks, strict=True):
             self._grid.check_unchanged(visit.i, visit.j)  # also where the chunk was kept in memory
             positions = slice(*edges[visit.i : visit.i + 2].tolist())

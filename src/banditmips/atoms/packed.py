@@ -35,6 +35,8 @@ class PackedStore:
     ----------
     seed : int
         The seed of the order of coordinates; searches must have the same.
+    by_row : PartStore
+        All of them by row.
     facts : AtomFacts
         What `fit` needs to know, without reading the atoms.
     """
@@ -57,7 +59,7 @@ class PackedStore:
         self.seed = layout.seed
         self.memory_limit = memory_limit
         self._by_coordinate = by_coordinate
-        self._by_row = by_row
+        self.by_row = by_row
         self._load_facts = load_facts
         self._sorter = np.argsort(order)
 
@@ -78,10 +80,10 @@ class PackedStore:
         if packed.all():
             self._by_coordinate.gather(places, rows, out.T)
         elif not packed.any():
-            self._by_row.gather(rows, columns, out)
+            self.by_row.gather(rows, columns, out)
         else:
             part = np.empty((rows.size, np.count_nonzero(~packed)), dtype=self.dtype)
-            self._by_row.gather(rows, columns[~packed], part)
+            self.by_row.gather(rows, columns[~packed], part)
             out[:, ~packed] = part
             part = np.empty((np.count_nonzero(packed), rows.size), dtype=self.dtype)
             self._by_coordinate.gather(places[packed], rows, part)
@@ -105,11 +107,11 @@ class PackedStore:
         objective: int,
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
-        return self._by_row.scores(rows, columns, query, objective)
+        return self.by_row.scores(rows, columns, query, objective)
 
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, block of rows) over all rows."""
-        return self._by_row.blocks(max_entries)
+        return self.by_row.blocks(max_entries)
 
 
 def _entries_read(chunk: tuple[int, int], first: NDArray[np.int64], second: NDArray[np.int64]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,10 +77,13 @@ class PartStore(ABC):
         Bytes read for a line of one row, over those that it takes.
     by_column : bool
         Whether the entries of a coordinate lie together, rather than those of an atom.
+    memory_limit : int
+        Bytes of atoms that may be held at a time.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    memory_limit: int
     line_width: int
     line_cost = 1.0
     by_column = False
@@ -148,15 +152,28 @@ class PartStore(ABC):
             array[part.rows, part.first_column : part.stop_column] = part.values
         return DenseStore(array)
 
+    @abstractmethod
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin, and at last n: of at most so many rows, if so few can be had alone.
+
+        Groups that are read one after another are read once: no page, and no chunk, is in two of them.
+        """
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups of neighbouring rows."""
+        for first, stop in pairwise(edges.tolist()):
+            yield first, self._assembled(stop - first, self.read_parts(np.arange(first, stop), [(0, self.shape[1])]))
+
+    def _assembled(self, n_rows: int, parts: Iterator[Part]) -> NDArray[Any]:
+        block = np.empty((n_rows, self.shape[1]), dtype=self.dtype)
+        for part in parts:
+            block[part.rows, part.first_column : part.stop_column] = part.values
+        return block
+
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, dense block of rows) over all rows."""
         n, d = self.shape
-        step = max(1, max_entries // d)
-        for start in range(0, n, step):
-            block = np.empty((min(step, n - start), d), dtype=self.dtype)
-            for part in self.read_parts(np.arange(start, start + len(block)), [(0, d)]):
-                block[part.rows, part.first_column : part.stop_column] = part.values
-            yield start, block
+        return self.read_groups(np.append(np.arange(0, n, max(1, max_entries // d)), n))
 
 
 def part_sums(

@@ -11,6 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -32,6 +33,8 @@ _SEEK = 1 << 16
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
+GROUPS_AHEAD = 2
+"""Groups of whole rows that are read while one is looked at."""
 
 
 class _Task(NamedTuple):
@@ -79,7 +82,7 @@ class RawStore(PartStore):
         self.dtype = dtype
         self._offset = offset
         self.by_column = fortran
-        self._memory_limit = memory_limit
+        self.memory_limit = memory_limit
         n, d = shape
         self._length = n if fortran else d
         self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
@@ -138,6 +141,22 @@ class RawStore(PartStore):
     def _few(self, n_rows: int) -> bool:
         """Whether rows of a file in Fortran order are read one by one, rather than with all between them."""
         return n_rows * _SEEK < self._length * self.dtype.itemsize
+
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin; in Fortran order all rows are one, if fewer would be read with others."""
+        n, itemsize = self.shape[0], self.dtype.itemsize
+        alone = not self.by_column or (most * itemsize >= 2 * PAGE and (n - most) * itemsize >= _SEEK)
+        return np.append(np.arange(0, n, most if alone else n), n)
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups; the next ones are read meanwhile."""
+        if self.by_column:
+            yield from super().read_groups(edges)
+            return
+        spans = [(0, self.shape[1])]
+        tasks = (self._task(np.arange(first, stop), spans, []) for first, stop in pairwise(edges.tolist()))
+        for task in self._prefetcher.map(self._run, tasks, GROUPS_AHEAD):
+            yield int(task.majors[0]), task.box
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
