@@ -12,9 +12,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
-from banditmips._files import CorruptFileError, write_file
+from banditmips._files import CorruptFileError
 from banditmips._ids import Ids
 from banditmips._saved import SavedFile, read_file
+from banditmips._saved_format import write_file
 from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:

@@ -68,7 +68,7 @@ def build(
     stay.
     """
     from banditmips._index import BanditMIPS
-    from banditmips._tables import check_place
+    from banditmips._result_files import check_place
     from banditmips.cli._inputs import Reading, read_atoms, shown
 
     named = {"atoms": shown(atoms), "layout": "--layout", "memory_limit": "--max-extra-memory"}
