@@ -128,8 +128,10 @@ class FileState(NamedTuple):
         status = os.stat(file)
         return cls(status.st_size, status.st_mtime_ns)
 
-    def check(self, now: FileState | None, path: str | os.PathLike[str], where: str = "file") -> None:
-        """Raise if the file looks different now (None: it is gone)."""
+    def check(
+        self, now: FileState | None, path: str | os.PathLike[str], where: str = "file", fitted: bool = False
+    ) -> None:
+        """Raise if the file looks different now (None: it is gone); `fitted` says that this state is a fit's."""
         if now == self:
             return
         if now is None:
@@ -138,15 +140,32 @@ class FileState(NamedTuple):
             was = f"it had {self.size:,} bytes, now {now.size:,}"
         else:
             was = "as its time of change shows"
-        raise CorruptFileError(path, where, f"it has changed since it was opened ({was}): open it anew")
+        since, advice = "it was opened", "open it anew"
+        if fitted:
+            since, advice = "an index was fitted to it", "fit anew"
+            if now is not None and now.size == self.size:
+                advice += ", or name it if it is a mere copy, as in load(..., atoms=...)"
+        raise CorruptFileError(path, where, f"it has changed since {since} ({was}): {advice}")
 
 
 class FileWatch:
-    """A file that is opened again and again, and must stay what it was."""
+    """A file that is opened again and again, and must stay what it was.
+
+    Attributes
+    ----------
+    state : FileState
+        What it was.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.fspath(path)
-        self._state = FileState.of(path)
+        self._fitted = False
+        self.state = FileState.of(path)
+
+    def expect(self, state: FileState) -> None:
+        """Take it from now on for a change if the file is not what it was when an index was fitted to it."""
+        self.state, self._fitted = state, True
+        self.check()
 
     def check(self) -> None:
         """Raise `CorruptFileError` if the file has changed."""
@@ -154,4 +173,4 @@ class FileWatch:
             now = FileState.of(self._path)
         except FileNotFoundError:
             now = None
-        self._state.check(now, self._path)
+        self.state.check(now, self._path, fitted=self._fitted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -417,6 +418,9 @@ class BanditMIPS:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the atoms and everything prepared for them to one file; `banditmips.load` opens it again.
 
+        Atoms that were fitted where they lie stay there: what is written is what was prepared, where they are, and what
+        shows whether they are still the same.
+
         The file is written beside its destination and renamed when it is complete, so a failure leaves the old
         file as it was.
         """
@@ -456,8 +460,13 @@ def _joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | Non
     return None
 
 
-def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS:
-    """Open a saved index. The atoms stay on disk and are memory-mapped.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    verify: Verify = "lazy",
+    atoms: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+) -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk: memory-mapped, or in the file of their own that they were fitted in.
 
     Parameters
     ----------
@@ -468,12 +477,19 @@ def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS
         this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
         (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
         shall read a little; they are then trusted to be what was saved.
+    atoms : path, optional
+        Where the atoms are now, if the index was fitted to a file and that is neither where it was nor, beside the
+        index, where it was. (A list of paths, if atoms of several files were added.) A file that is named is taken if
+        its shape, its size and a sample of its entries are right; one in its old place must have its old time of
+        change.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file, or the file with the atoms is gone.
     CorruptFileError
-        If the file is damaged. Searches raise it too: where ``verify="lazy"`` finds damage, and whenever the file has
-        changed since it was opened.
+        If the file is damaged, or the file with the atoms is not what it was. Searches raise it too: where
+        ``verify="lazy"`` finds damage, and whenever one of them has changed since it was opened.
 
     Examples
     --------
@@ -490,7 +506,7 @@ def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS
     """
     from banditmips._saving import load_index
 
-    file, settings, atom_set, ids = load_index(path, verify)
+    file, settings, atom_set, ids = load_index(path, verify, atoms)
     index = BanditMIPS(**settings)
     index._restore(file, atom_set, ids)
     return index

@@ -28,6 +28,8 @@ class ChunkGrid(ABC):
         Where chunks begin, and at last where the matrix ends. Chunks are equally wide, but for the last.
     counts_bytes : bool
         Whether `fetch` counts the bytes that it reads (as they are stored); else the decoded size counts.
+    n_files : int
+        Files that the chunks are in; 0 where no system can be asked about them.
     """
 
     source: str
@@ -35,6 +37,7 @@ class ChunkGrid(ABC):
     row_edges: NDArray[np.int64]
     column_edges: NDArray[np.int64]
     counts_bytes: bool
+    n_files = 1
 
     @abstractmethod
     def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
@@ -43,6 +46,14 @@ class ChunkGrid(ABC):
     @abstractmethod
     def check_unchanged(self, i: int, j: int) -> None:
         """Raise `CorruptFileError` if a chunk is not what it was when it was first read, as far as that shows."""
+
+    @abstractmethod
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file (one in each row)."""
+
+    @abstractmethod
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change: an index was fitted to these."""
 
     @abstractmethod
     def describe(self, i: int, j: int) -> str:
@@ -73,6 +84,7 @@ class GridStore(PartStore):
         self.shape = int(grid.row_edges[-1]), int(grid.column_edges[-1])
         self.dtype = grid.dtype
         self.memory_limit = memory_limit
+        self.n_files = grid.n_files
         self.line_width = int(grid.column_edges[1])
         self._grid = grid
         self._n_across = grid.column_edges.size - 1
@@ -90,6 +102,14 @@ class GridStore(PartStore):
             source=grid.source,
             fetch_counts=grid.counts_bytes,
         )
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file that chunks are in."""
+        return self._grid.states()
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change."""
+        self._grid.expect(states)
 
     def _describe(self, chunk: int) -> str:
         return self._grid.describe(*divmod(chunk, self._n_across))

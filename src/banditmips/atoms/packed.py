@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from banditmips.atoms.facts import AtomFacts
 from banditmips.atoms.parts import PartStore
 from banditmips.packing.layout import PackLayout
+
+if TYPE_CHECKING:
+    from banditmips.atoms.origin import Origin
 
 __all__ = ["PackedStore"]
 
@@ -37,11 +40,14 @@ class PackedStore:
         The seed of the order of coordinates; searches must have the same.
     by_row : PartStore
         All of them by row.
+    origin : Origin, or None
+        Where they were found.
     facts : AtomFacts
         What `fit` needs to know, without reading the atoms.
     """
 
     by_column = True
+    origin: Origin | None = None
 
     def __init__(
         self,
@@ -67,6 +73,20 @@ class PackedStore:
     def facts(self) -> AtomFacts:
         """What was learnt of the atoms when they were packed."""
         return self._load_facts()
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file that the atoms are in."""
+        return np.concatenate([self.by_row.states(), self._by_coordinate.states()])
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change when one is read."""
+        self.by_row.expect(states[: self.by_row.n_files])
+        self._by_coordinate.expect(states[self.by_row.n_files :])
+
+    @property
+    def n_files(self) -> int:
+        """Files that the atoms are in."""
+        return self.by_row.n_files + self._by_coordinate.n_files
 
     @property
     def is_whole(self) -> bool:

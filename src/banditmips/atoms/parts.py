@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.rows import Rows
+
+if TYPE_CHECKING:
+    from banditmips.atoms.origin import Origin
 
 __all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "part_sums", "plain_floats"]
 
@@ -79,14 +82,20 @@ class PartStore(ABC):
         Whether the entries of a coordinate lie together, rather than those of an atom.
     memory_limit : int
         Bytes of atoms that may be held at a time.
+    n_files : int
+        Files that they are in; 0 where no system can be asked about them.
+    origin : Origin, or None
+        Where they were found, if they can be found there again.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     memory_limit: int
     line_width: int
+    n_files = 1
     line_cost = 1.0
     by_column = False
+    origin: Origin | None = None
 
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
@@ -99,6 +108,14 @@ class PartStore(ABC):
     @abstractmethod
     def share_of_rows(self, n_rows: int) -> float:
         """Return what part of everything has to be read for so many rows that lie anywhere."""
+
+    @abstractmethod
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file that the atoms are in (one in each row); none behind a URL."""
+
+    @abstractmethod
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change, now or when they are read: an index was fitted to these."""
 
     @property
     def n_lines(self) -> int:

@@ -90,6 +90,7 @@ class RawStore(PartStore):
         # A line as long as a page lies in two of them, unless all rows begin where a page does.
         self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
         self._prefetcher = Prefetcher(_N_THREADS)
+        self._fitted = False
         self._open()
         end = offset + n * d * dtype.itemsize
         if self._state.size < end:
@@ -124,7 +125,16 @@ class RawStore(PartStore):
         self._close()
 
     def _check_unchanged(self) -> None:
-        self._state.check(FileState.of(self._descriptor), self.path)
+        self._state.check(FileState.of(self._descriptor), self.path, fitted=self._fitted)
+
+    def states(self) -> NDArray[np.int64]:
+        """Return the size and the time of change of the file."""
+        return np.array([self._state], dtype=np.int64)
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Raise if the file is not what it was when an index was fitted to it."""
+        self._state, self._fitted = FileState(*states[0].tolist()), True
+        self._check_unchanged()
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""

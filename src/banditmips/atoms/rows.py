@@ -34,10 +34,19 @@ class RowRange(PartStore):
         self.line_cost = whole.line_cost
         self.by_column = whole.by_column
         self.memory_limit = whole.memory_limit
+        self.n_files = whole.n_files
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         return self._whole.read_parts(rows + self._start, spans)
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of the files that the atoms are in."""
+        return self._whole.states()
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change."""
+        self._whole.expect(states)
 
     def row_groups(self, most: int) -> NDArray[np.int64]:
         """Return where groups of rows begin."""
