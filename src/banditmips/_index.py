@@ -233,7 +233,14 @@ class BanditMIPS:
             self._options.n_jobs,
         )
 
-    def fit(self, atoms: Any, y: object = None, *, ids: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        atoms: Any,
+        y: object = None,
+        *,
+        ids: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Read the atoms once and prepare for searches.
 
         Parameters
@@ -245,11 +252,19 @@ class BanditMIPS:
         ids : n integers or n strings, optional
             What you call the atoms; unique. Results then carry ``ids`` beside ``indices``, `add` asks for the ids of
             new atoms, and `remove` takes ids. -1 and the empty string stand for no atom.
+        checkpoint : path, optional
+            For atoms in a file that takes long to read: where to write down, about twice a minute, what is known so
+            far. After a kill or a power cut, the same call goes on from there. The file is removed when all is read.
         """
+        from banditmips._fitting import following
+
         store = as_store(atoms)
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
         check_seed(store, self._options)
-        atom_set = self._preparation().of(store)
+        deciding = ("seed", "layout", "max_extra_memory", "validate")
+        settings = {name: value for name, value in self._settings().items() if name in deciding}
+        with following(store, self._options.progress, checkpoint, settings) as follower:
+            atom_set = self._preparation().of(store, follower)
         check_range(atom_set.seen_range, self._options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
@@ -380,6 +395,8 @@ class BanditMIPS:
         ids : n_new integers or strings, optional
             What you call them, if and only if the index has ids. An id that was removed may come again.
         """
+        from banditmips._fitting import following
+
         store = as_store(atoms)
         # Searches go on with what they have; other changes wait, so that none is lost.
         with self._changing:
@@ -390,7 +407,8 @@ class BanditMIPS:
                     f"(argument 'atoms', shape {store.shape})"
                 )
             names = _joined_ids(old.ids, ids, store.shape[0])
-            joined = self._preparation().more(old, store)
+            with following(store, self._options.progress, None, {}) as follower:
+                joined = self._preparation().more(old, store, follower)
             check_range(joined.seen_range, self._options)
             self._atom_set = replace(joined, ids=names)
         return self
@@ -426,7 +444,11 @@ class BanditMIPS:
         """
         from banditmips._saving import save_index
 
-        settings = {
+        save_index(path, self._fitted, self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        """What an index is made with, as a file keeps it."""
+        return {
             **asdict(self._options),
             "bound": self._params["bound"],
             "bucket_size": self._bucket_size,
@@ -434,7 +456,6 @@ class BanditMIPS:
             "max_extra_memory": self._max_extra_memory,
             "validate": self._validate,
         }
-        save_index(path, self._fitted, settings)
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.

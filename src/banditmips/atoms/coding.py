@@ -98,3 +98,13 @@ class CodesKeeper:
         """Encode rows, of which the first one is this."""
         assert first_column == 0
         self.codes.encode(first_row, values)
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return the codes of the first rows."""
+        arrays = self.codes.arrays()
+        centre = arrays.pop("centre")
+        by_atom = {
+            name: array[:, :n_rows] if name in ("scales", "errors") else array[:n_rows]
+            for name, array in arrays.items()
+        }
+        return {"centre": centre, **by_atom}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import ChainMap, deque
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -166,7 +166,8 @@ class FactsCollector:
     scatter : float64, shape (n,)
         Of the entries of each row that were seen so far.
     column_squares : float64, shape (d,)
-    low, high : float
+    range : float64, shape (2,)
+        The smallest and the largest entry.
     """
 
     def __init__(
@@ -180,7 +181,17 @@ class FactsCollector:
         self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
         self.scatter = np.zeros(n)
         self.column_squares = np.zeros(d)
-        self.low, self.high = np.inf, -np.inf
+        self.range = np.array([np.inf, -np.inf])
+
+    @property
+    def low(self) -> float:
+        """Smallest entry so far."""
+        return float(self.range[0])
+
+    @property
+    def high(self) -> float:
+        """Largest entry so far."""
+        return float(self.range[1])
 
     def add(self, first_row: int, values: NDArray[Any], first_column: int = 0) -> None:
         """Look at entries, the first of which is at this row and column."""
@@ -273,7 +284,23 @@ class FactsCollector:
             self.scatter[rows] += seen.scatter + difference * (before * share) * difference
         self._offsets[rows] += difference * share
         self._counts[rows] += size
-        self.low, self.high = min(self.low, seen.low), max(self.high, seen.high)
+        self.range[:] = min(self.low, seen.low), max(self.high, seen.high)
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is known after so many whole rows, with what keepers have kept of them; views, by name."""
+        rows = {"bases": self._bases, "offsets": self._offsets, "scatter": self.scatter}
+        known = {name: array[:n_rows] for name, array in rows.items()}
+        kept = (keeper.known_of(n_rows) for keeper in self._keepers)
+        return dict(ChainMap({**known, "column_squares": self.column_squares, "range": self.range}, *kept))
+
+    def restore(self, n_rows: int, known: Mapping[str, NDArray[Any]]) -> None:
+        """Take what `known_of` has given before, instead of reading so many rows."""
+        for name, array in self.known_of(n_rows).items():
+            if array.shape != known[name].shape or array.dtype != known[name].dtype:
+                shapes = f"{known[name].dtype} of shape {known[name].shape}, not {array.dtype} of {array.shape}"
+                raise ValueError(f"what is known of the first {n_rows} rows is of another kind: {name} holds {shapes}")
+            array[...] = known[name]
+        self._counts[:n_rows] = self.column_squares.size
 
     def means(self, rows: slice = slice(None)) -> NDArray[np.float64]:
         """Means of the entries of some rows."""

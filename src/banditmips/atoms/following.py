@@ -29,9 +29,28 @@ class Keeper(Protocol):
     def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
         """Take entries, the first of which is at this row and column."""
 
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is kept of the first rows, by name; what is put there is kept instead."""
+
 
 class Follower(Protocol):
-    """Follows a pass over the atoms: shows how far it is, and writes down what is needed to go on from there."""
+    """Follows a pass over the atoms: shows how far it is, and writes down what is needed to go on from there.
+
+    Attributes
+    ----------
+    resumes : bool
+        Whether a pass that was broken off is to be gone on with, for which rows must be read one after another.
+    centre : array of shape (d,), or None
+        The centre of the codes, if it is known from a pass that was broken off.
+    """
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a pass that was broken off is to be gone on with."""
+
+    @property
+    def centre(self) -> NDArray[Any] | None:
+        """The centre of the codes."""
 
     def begin(self, collector: FactsCollector) -> int:
         """Return how many rows are known from a pass that was broken off, which the collector knows then."""
@@ -42,6 +61,9 @@ class Follower(Protocol):
 
 class _NoFollower:
     """Nobody follows."""
+
+    resumes = False
+    centre = None
 
     def begin(self, collector: FactsCollector) -> int:
         return 0
