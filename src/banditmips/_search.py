@@ -23,6 +23,7 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
+from banditmips.atoms import DenseStore
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
@@ -122,7 +123,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries.
+        Show a progress bar: over the queries, and over the bytes that `fit` reads.
 
     Returns
     -------
@@ -371,7 +372,7 @@ _TOGETHER = 64
 def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
     waiting = [one for one in begun if one.outcome.handed_over]
-    array = getattr(atom_set.store, "array", None)
+    array = atom_set.store.array if isinstance(atom_set.store, DenseStore) else None
     if array is None or not can_use_blas(array):
         for one in waiting:
             one.finish(None)

@@ -78,6 +78,8 @@ class PartStore(ABC):
         Coordinates that come with one: 1 where single coordinates can be read.
     line_cost : float
         Bytes read for a line of one row, over those that it takes.
+    line_time : float
+        Time of a byte of a line, over that of one that is read with everything.
     by_column : bool
         Whether the entries of a coordinate lie together, rather than those of an atom.
     memory_limit : int
@@ -90,10 +92,11 @@ class PartStore(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    memory_limit: int
+    memory_limit = 1 << 28
     line_width: int
-    n_files = 1
+    n_files = 0
     line_cost = 1.0
+    line_time = 1.0
     by_column = False
     origin: Origin | None = None
 
@@ -109,12 +112,11 @@ class PartStore(ABC):
     def share_of_rows(self, n_rows: int) -> float:
         """Return what part of everything has to be read for so many rows that lie anywhere."""
 
-    @abstractmethod
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that the atoms are in (one in each row); none behind a URL."""
+        return np.empty((0, 2), dtype=np.int64)
 
-    @abstractmethod
-    def expect(self, states: NDArray[np.int64]) -> None:
+    def expect(self, states: NDArray[np.int64]) -> None:  # noqa: B027 (there may be nothing to be looked at)
         """Take other states of the files for a change, now or when they are read: an index was fitted to these."""
 
     @property
@@ -169,12 +171,13 @@ class PartStore(ABC):
             array[part.rows, part.first_column : part.stop_column] = part.values
         return DenseStore(array)
 
-    @abstractmethod
     def row_groups(self, most: int) -> NDArray[np.int64]:
         """Return where groups of rows begin, and at last n: of at most so many rows, if so few can be had alone.
 
         Groups that are read one after another are read once: no page, and no chunk, is in two of them.
         """
+        n = self.shape[0]
+        return np.append(np.arange(0, n, most), n)
 
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups of neighbouring rows."""

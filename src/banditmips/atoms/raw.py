@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError, FileState, open_regular, read_at
 from banditmips.atoms.chunks import read_patiently
+from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
@@ -33,6 +34,8 @@ _SEEK = 1 << 16
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
+_SHORT_READ = 4.0
+"""Time of a byte that is read a page at a time, over that of one of a long read."""
 GROUPS_AHEAD = 2
 """Groups of whole rows that are read while one is looked at."""
 
@@ -80,6 +83,7 @@ class RawStore(PartStore):
         self.path = Path(path)
         self.shape = shape
         self.dtype = dtype
+        self.n_files = 1
         self._offset = offset
         self.by_column = fortran
         self.memory_limit = memory_limit
@@ -89,6 +93,7 @@ class RawStore(PartStore):
         self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
         # A line as long as a page lies in two of them, unless all rows begin where a page does.
         self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
+        self.line_time = 1.0 if fortran else _SHORT_READ
         self._prefetcher = Prefetcher(_N_THREADS)
         self._fitted = False
         self._open()
@@ -151,6 +156,22 @@ class RawStore(PartStore):
     def _few(self, n_rows: int) -> bool:
         """Whether rows of a file in Fortran order are read one by one, rather than with all between them."""
         return n_rows * _SEEK < self._length * self.dtype.itemsize
+
+    def read_whole(self) -> DenseStore:
+        """Read everything into an array in the order in which it is stored, several pieces at once."""
+        array = np.empty(self.shape, dtype=self.dtype, order="F" if self.by_column else "C")
+        majors = array.T if self.by_column else array
+        step = max(1, self._piece // self._length)
+
+        def read(first: int) -> None:
+            some = majors[first : first + step]
+            self._run(_Task(np.arange(first, first + len(some)), [(0, self._length)], [], some))
+
+        begins = range(0, len(majors), step)
+        # One piece is not worth a thread.
+        for _ in self._prefetcher.map(read, begins, _LOOK_AHEAD if len(begins) > 1 else 0):
+            pass
+        return DenseStore(array)
 
     def row_groups(self, most: int) -> NDArray[np.int64]:
         """Return where groups of rows begin; in Fortran order all rows are one, if fewer would be read with others."""

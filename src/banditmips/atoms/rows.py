@@ -31,7 +31,7 @@ class RowRange(PartStore):
         self.shape = (stop - start, d)
         self.dtype = whole.dtype
         self.line_width = whole.line_width
-        self.line_cost = whole.line_cost
+        self.line_cost, self.line_time = whole.line_cost, whole.line_time
         self.by_column = whole.by_column
         self.memory_limit = whole.memory_limit
         self.n_files = whole.n_files
