@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, tee
 from typing import Any, NamedTuple
 
@@ -14,6 +14,10 @@ from banditmips.atoms.chunks import ChunkReader
 from banditmips.atoms.parts import Part, PartStore, Span
 
 __all__ = ["ChunkGrid", "GridStore", "regular_edges"]
+
+
+_PIECES = 32
+"""Pieces that the memory limit would hold, where several chunks are read at once."""
 
 
 class ChunkGrid(ABC):
@@ -30,6 +34,8 @@ class ChunkGrid(ABC):
         Whether `fetch` counts the bytes that it reads (as they are stored); else the decoded size counts.
     n_files : int
         Files that the chunks are in; 0 where no system can be asked about them.
+    together : int
+        Chunks beside each other that `fetch` reads at once for less than one by one.
     """
 
     source: str
@@ -38,10 +44,14 @@ class ChunkGrid(ABC):
     column_edges: NDArray[np.int64]
     counts_bytes: bool
     n_files = 1
+    together = 1
 
     @abstractmethod
     def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
-        """Return the j-th chunk of the i-th row of chunks; `ChunkReader` says what may be raised."""
+        """Return the j-th chunk of the i-th row of chunks; `ChunkReader` says what may be raised.
+
+        Where several go `together`, the j-th may be followed by some of its neighbours, as the columns tell.
+        """
 
     @abstractmethod
     def check_unchanged(self, i: int, j: int) -> None:
@@ -94,11 +104,21 @@ class GridStore(PartStore):
                 f"memory_limit must hold the largest chunk of {grid.source}, {largest:,} bytes, got "
                 f"{memory_limit:,}: allow more, or write the atoms in smaller chunks"
             )
-        self._reader = ChunkReader(
-            self._fetch,
-            (grid.row_edges.size - 1) * self._n_across,
-            describe=self._describe,
-            memory_limit=memory_limit,
+        n_down = grid.row_edges.size - 1
+        self._reader = self._make_reader(self._fetch, n_down * self._n_across, self._describe)
+        self._together = max(1, min(grid.together, memory_limit // (_PIECES * largest)))
+        self._n_pieces = -(-self._n_across // self._together)
+        self._pieces = self._make_reader(self._fetch_piece, n_down * self._n_pieces, self._describe_piece)
+
+    def _make_reader(
+        self, fetch: Callable[[int], NDArray[Any]], n_chunks: int, describe: Callable[[int], str]
+    ) -> ChunkReader:
+        grid = self._grid
+        return ChunkReader(
+            fetch,
+            n_chunks,
+            describe=describe,
+            memory_limit=self.memory_limit,
             source=grid.source,
             fetch_counts=grid.counts_bytes,
         )
@@ -116,9 +136,29 @@ class GridStore(PartStore):
 
     def _fetch(self, chunk: int) -> NDArray[Any]:
         i, j = divmod(chunk, self._n_across)
-        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
-        columns = slice(*self.line(j))
         self._grid.check_unchanged(i, j)
+        return self._fetch_columns(i, j, slice(*self.line(j)))
+
+    def _describe_piece(self, piece: int) -> str:
+        i, number = divmod(piece, self._n_pieces)
+        return self._grid.describe(i, number * self._together)
+
+    def _fetch_piece(self, piece: int) -> NDArray[Any]:
+        """Read some chunks beside each other at once; one by one where that fails, so that an error names its chunk."""
+        i, number = divmod(piece, self._n_pieces)
+        chunks = range(number * self._together, min((number + 1) * self._together, self._n_across))
+        for j in chunks:
+            self._grid.check_unchanged(i, j)
+        columns = slice(self.line(chunks[0])[0], self.line(chunks[-1])[1])
+        try:
+            return self._fetch_columns(i, chunks[0], columns)
+        except Exception:
+            if len(chunks) == 1:
+                raise
+            return np.concatenate([self._reader.read(i * self._n_across + j, keep=False) for j in chunks], axis=1)
+
+    def _fetch_columns(self, i: int, j: int, columns: slice) -> NDArray[Any]:
+        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
         array = self._grid.fetch(i, j, rows, columns)
         expected = rows.stop - rows.start, columns.stop - columns.start
         if array.shape != expected or array.dtype != self.dtype:
@@ -145,18 +185,30 @@ class GridStore(PartStore):
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups; chunks are not kept."""
         for first, stop in pairwise(edges.tolist()):
-            parts = self._read_parts(np.arange(first, stop), [(0, self.shape[1])], keep=False)
-            yield first, self._assembled(stop - first, parts)
+            yield first, self._assembled(stop - first, self._read_rows(first, stop))
+
+    def _read_rows(self, first: int, stop: int) -> Iterator[Part]:
+        row_edges = self._grid.row_edges
+        low, high = np.searchsorted(row_edges, (first, stop), side="right").tolist()
+        last = high - 1 if stop > row_edges[high - 1] else high - 2
+        pieces = range((low - 1) * self._n_pieces, (last + 1) * self._n_pieces)
+        for piece, values in self._pieces.read_many(pieces, keep=False):
+            i, number = divmod(piece, self._n_pieces)
+            begin = int(row_edges[i])
+            rows = slice(max(begin, first), min(int(row_edges[i + 1]), stop))
+            wanted = values[rows.start - begin : rows.stop - begin]
+            first_column = number * self._together * self.line_width
+            yield Part(0, slice(rows.start - first, rows.stop - first), first_column, wanted)
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
-        return self._read_parts(rows, spans, keep=True)
-
-    def _read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span], keep: bool) -> Iterator[Part]:
+        if rows.size == self.shape[0] and list(spans) == [(0, self.shape[1])]:
+            yield from self._read_rows(0, rows.size)  # all of it: nothing is worth keeping for later
+            return
         row_edges = self._grid.row_edges
         edges = np.searchsorted(rows, row_edges)
         visits, ahead = tee(self._visits(edges, spans))
-        chunks = self._reader.read_many((visit.i * self._n_across + visit.j for visit in ahead), keep)
+        chunks = self._reader.read_many(visit.i * self._n_across + visit.j for visit in ahead)
         for visit, (_, chunk) in zip(visits, chunks, strict=True):
             self._grid.check_unchanged(visit.i, visit.j)  # also where the chunk was kept in memory
             positions = slice(*edges[visit.i : visit.i + 2].tolist())
