@@ -40,8 +40,8 @@ _ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
 of the columns, which each block has for itself, a small matter."""
 _STRIPE_ENTRIES = 1 << 22
 """Entries of a panel that are looked at together: a thread's work for some milliseconds."""
-_SPARSE_ENTRIES = 1 << 16
-"""Stored entries looked at together: they take 4 MB while their rows, columns and squares are written down."""
+_MOST_THREADS = 8
+"""Threads that look at what is read: more would wait for the disk."""
 CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
@@ -209,8 +209,14 @@ class FactsCollector:
 
     def add_panels(self, panels: Panels, n_jobs: int, follower: Follower = NO_FOLLOWER) -> None:
         """Look at all rows of atoms that have to be read, in threads, while the next ones are read."""
-        n_threads = min(count_threads(n_jobs), panels.n_waiting + 1)
+        n_threads = min(count_threads(n_jobs), _MOST_THREADS)
         waiting: deque[tuple[Panel, Future[_SeenRows]]] = deque()
+
+        def merge_all_but(n_left: int) -> None:
+            while len(waiting) > n_left:
+                block, future = waiting.popleft()
+                self._merge_rows(block, future.result(), follower)
+
         with ThreadPoolExecutor(n_threads, "banditmips-fit") as pool:
             try:
                 for panel in panels.from_row(follower.begin(self)):
@@ -219,11 +225,9 @@ class FactsCollector:
                             self._merge_rows(block, self._look_at_rows(block), follower)
                         else:
                             waiting.append((block, pool.submit(self._look_at_rows, block)))
-                    while len(waiting) > panels.n_waiting:
-                        block, future = waiting.popleft()
-                        self._merge_rows(block, future.result(), follower)
-                for block, future in waiting:
-                    self._merge_rows(block, future.result(), follower)
+                    merge_all_but(panels.n_waiting)
+                    del panel, block  # before memory is taken for the next
+                merge_all_but(0)
             finally:
                 for _, future in waiting:
                     future.cancel()
@@ -364,11 +368,12 @@ def collect_facts(
     entries that are not finite are let through. `panels` are the store's, if somebody has begun to read them.
     """
     from banditmips.atoms.packed import PackedStore
+    from banditmips.atoms.sparse_facts import collect_sparse_facts
 
     if isinstance(store, PackedStore) and not keepers:
         return store.facts
     if isinstance(store, SparseStore) and not keepers:
-        return _sparse_facts(store)
+        return collect_sparse_facts(store)
     collector = FactsCollector(*store.shape, keepers=keepers, check=check)
     if isinstance(store, DenseStore):
         collector.add_rows(store, n_jobs, follower)
@@ -379,28 +384,3 @@ def collect_facts(
             collector.add(part.rows.start, part.values, part.first_column)
             follower.seen(part.values.size, None)
     return collector.facts()
-
-
-def _sparse_facts(store: SparseStore) -> AtomFacts:
-    """Do the same from the stored entries alone, which are read twice: sums about the mean need the mean."""
-    n, d = store.shape
-    counts, sums, scatter, column_squares = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(d)
-    low, high = (0.0, 0.0) if store.n_stored < n * d else (np.inf, -np.inf)
-    for rows, columns, values in store.pieces(_SPARSE_ENTRIES):
-        if not np.isfinite(values).all():
-            at = int(np.flatnonzero(~np.isfinite(values))[0])
-            text = f"atoms has {values[at]} at row {{row}}, column {columns[at]} (argument 'atoms')"
-            raise BadAtomError(text, rows[at])
-        low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
-        np.add.at(counts, rows, 1.0)
-        np.add.at(sums, rows, values)
-        with np.errstate(over="ignore"):
-            np.add.at(column_squares, columns, values**2)
-    means = sums / d
-    with np.errstate(over="ignore"):
-        for rows, _, values in store.pieces(_SPARSE_ENTRIES):
-            np.add.at(scatter, rows, (values - means[rows]) ** 2)
-        scatter += (d - counts) * means**2
-        squared_norms = scatter + d * means**2
-    weights = np.minimum(column_squares, 1e38).astype(np.float32)
-    return AtomFacts(squared_norms, means, scatter, float(low), float(high), weights)

@@ -16,7 +16,7 @@ from banditmips.atoms.parts import Part, PartStore, Span
 __all__ = ["ChunkGrid", "GridStore", "regular_edges"]
 
 
-_PIECES = 32
+_PIECES = 128
 """Pieces that the memory limit would hold, where several chunks are read at once."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -94,11 +94,12 @@ class Panels:
 
     def from_row(self, first_row: int) -> Iterator[Panel]:
         """Yield the panels, those before this row left out."""
-        if self._rest is not None and first_row == 0:
-            peeked, rest = self._peeked, self._rest
-            self._peeked, self._rest = [], None
-            return chain(peeked, rest)
-        return self._read(first_row)
+        if self._rest is None or first_row > 0:
+            yield from self._read(first_row)
+            return
+        rest, self._rest = self._rest, None
+        yield self._peeked.pop()  # held by nobody else while the next is read
+        yield from rest
 
     def _read(self, first_row: int) -> Iterator[Panel]:
         store = self._store
@@ -112,6 +113,7 @@ class Panels:
             if first + len(values) > first_row:
                 skipped = max(first_row - first, 0)
                 yield first + skipped, values[skipped:]
+            del values  # before memory is taken for the next
 
 
 def _spread(start: int, stop: int, most: int) -> NDArray[np.int64]:
