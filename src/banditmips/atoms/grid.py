@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise, tee
 from typing import Any, NamedTuple
 
@@ -16,8 +17,10 @@ from banditmips.atoms.parts import Part, PartStore, Span
 __all__ = ["ChunkGrid", "GridStore", "regular_edges"]
 
 
+_ALONE = 3.0
+"""Time of a chunk that is read alone, over that of one which is read with its neighbours, where that matters."""
 _PIECES = 128
-"""Pieces that the memory limit would hold, where several chunks are read at once."""
+"""Pieces of several chunks that the memory limit would hold."""
 
 
 class ChunkGrid(ABC):
@@ -70,8 +73,26 @@ class ChunkGrid(ABC):
         """Name a chunk in error messages."""
 
 
+class _Pieces(NamedTuple):
+    """A way to read chunks: some that lie beside each other at once.
+
+    Attributes
+    ----------
+    reader : ChunkReader
+        Of pieces, counted from left to right and from top to bottom.
+    together : int
+        Chunks in each.
+    n_across : int
+        Pieces beside each other.
+    """
+
+    reader: ChunkReader
+    together: int
+    n_across: int
+
+
 class _Visit(NamedTuple):
-    """A chunk to be read: its place, and what is wanted of it."""
+    """A piece to be read: its place, and the columns that are wanted of it."""
 
     i: int
     j: int
@@ -104,24 +125,25 @@ class GridStore(PartStore):
                 f"memory_limit must hold the largest chunk of {grid.source}, {largest:,} bytes, got "
                 f"{memory_limit:,}: allow more, or write the atoms in smaller chunks"
             )
-        n_down = grid.row_edges.size - 1
-        self._reader = self._make_reader(self._fetch, n_down * self._n_across, self._describe)
-        self._together = max(1, min(grid.together, memory_limit // (_PIECES * largest)))
-        self._n_pieces = -(-self._n_across // self._together)
-        self._pieces = self._make_reader(self._fetch_piece, n_down * self._n_pieces, self._describe_piece)
+        together = max(1, min(grid.together, memory_limit // (_PIECES * largest)))
+        # Rows are read several chunks at a time, lines chunk by chunk.
+        own = memory_limit if together == 1 else memory_limit // 2
+        self._chunks = self._pieces = self._make_pieces(1, own)
+        if together > 1:
+            self._pieces = self._make_pieces(together, own)
+            self.line_time = _ALONE
 
-    def _make_reader(
-        self, fetch: Callable[[int], NDArray[Any]], n_chunks: int, describe: Callable[[int], str]
-    ) -> ChunkReader:
-        grid = self._grid
-        return ChunkReader(
-            fetch,
-            n_chunks,
-            describe=describe,
-            memory_limit=self.memory_limit,
+    def _make_pieces(self, together: int, memory_limit: int) -> _Pieces:
+        grid, n_across = self._grid, -(-self._n_across // together)
+        reader = ChunkReader(
+            partial(self._fetch, together, n_across),
+            (grid.row_edges.size - 1) * n_across,
+            describe=partial(self._describe, together, n_across),
+            memory_limit=memory_limit,
             source=grid.source,
             fetch_counts=grid.counts_bytes,
         )
+        return _Pieces(reader, together, n_across)
 
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that chunks are in."""
@@ -131,39 +153,32 @@ class GridStore(PartStore):
         """Take other states of the files for a change."""
         self._grid.expect(states)
 
-    def _describe(self, chunk: int) -> str:
-        return self._grid.describe(*divmod(chunk, self._n_across))
+    def _describe(self, together: int, n_across: int, piece: int) -> str:
+        i, number = divmod(piece, n_across)
+        return self._grid.describe(i, number * together)
 
-    def _fetch(self, chunk: int) -> NDArray[Any]:
-        i, j = divmod(chunk, self._n_across)
-        self._grid.check_unchanged(i, j)
-        return self._fetch_columns(i, j, slice(*self.line(j)))
-
-    def _describe_piece(self, piece: int) -> str:
-        i, number = divmod(piece, self._n_pieces)
-        return self._grid.describe(i, number * self._together)
-
-    def _fetch_piece(self, piece: int) -> NDArray[Any]:
-        """Read some chunks beside each other at once; one by one where that fails, so that an error names its chunk."""
-        i, number = divmod(piece, self._n_pieces)
-        chunks = range(number * self._together, min((number + 1) * self._together, self._n_across))
+    def _fetch(self, together: int, n_across: int, piece: int) -> NDArray[Any]:
+        """Read a piece at once; chunk by chunk where that fails, so that an error names its chunk."""
+        i, number = divmod(piece, n_across)
+        chunks = self._chunks_of(number, together)
         for j in chunks:
             self._grid.check_unchanged(i, j)
+        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
         columns = slice(self.line(chunks[0])[0], self.line(chunks[-1])[1])
         try:
-            return self._fetch_columns(i, chunks[0], columns)
+            array = self._grid.fetch(i, chunks[0], rows, columns)
         except Exception:
             if len(chunks) == 1:
                 raise
-            return np.concatenate([self._reader.read(i * self._n_across + j, keep=False) for j in chunks], axis=1)
-
-    def _fetch_columns(self, i: int, j: int, columns: slice) -> NDArray[Any]:
-        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
-        array = self._grid.fetch(i, j, rows, columns)
+            return np.concatenate([self._chunks.reader.read(i * self._n_across + j, False) for j in chunks], axis=1)
         expected = rows.stop - rows.start, columns.stop - columns.start
         if array.shape != expected or array.dtype != self.dtype:
             raise ValueError(f"expected {expected} entries of {self.dtype}, got {array.shape} of {array.dtype}")
         return array
+
+    def _chunks_of(self, number: int, together: int) -> range:
+        """Return the chunks, counted across, that a piece consists of."""
+        return range(number * together, min((number + 1) * together, self._n_across))
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return the columns of the chunks that these columns are in."""
@@ -184,45 +199,36 @@ class GridStore(PartStore):
 
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups; chunks are not kept."""
+        spans = [(0, self.shape[1])]
         for first, stop in pairwise(edges.tolist()):
-            yield first, self._assembled(stop - first, self._read_rows(first, stop))
-
-    def _read_rows(self, first: int, stop: int) -> Iterator[Part]:
-        row_edges = self._grid.row_edges
-        low, high = np.searchsorted(row_edges, (first, stop), side="right").tolist()
-        last = high - 1 if stop > row_edges[high - 1] else high - 2
-        pieces = range((low - 1) * self._n_pieces, (last + 1) * self._n_pieces)
-        for piece, values in self._pieces.read_many(pieces, keep=False):
-            i, number = divmod(piece, self._n_pieces)
-            begin = int(row_edges[i])
-            rows = slice(max(begin, first), min(int(row_edges[i + 1]), stop))
-            wanted = values[rows.start - begin : rows.stop - begin]
-            first_column = number * self._together * self.line_width
-            yield Part(0, slice(rows.start - first, rows.stop - first), first_column, wanted)
+            parts = self._read(self._pieces, np.arange(first, stop), spans, keep=False)
+            yield first, self._assembled(stop - first, parts)
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
-        if rows.size == self.shape[0] and list(spans) == [(0, self.shape[1])]:
-            yield from self._read_rows(0, rows.size)  # all of it: nothing is worth keeping for later
-            return
-        row_edges = self._grid.row_edges
+        pieces = self._pieces if list(spans) == [(0, self.shape[1])] else self._chunks
+        # Of all rows nothing is kept, since the last chunks would drive out the first.
+        return self._read(pieces, rows, spans, keep=rows.size < self.shape[0] or pieces is self._chunks)
+
+    def _read(self, pieces: _Pieces, rows: NDArray[np.int64], spans: Sequence[Span], keep: bool) -> Iterator[Part]:
+        row_edges, width = self._grid.row_edges, pieces.together * self.line_width
         edges = np.searchsorted(rows, row_edges)
-        visits, ahead = tee(self._visits(edges, spans))
-        chunks = self._reader.read_many(visit.i * self._n_across + visit.j for visit in ahead)
-        for visit, (_, chunk) in zip(visits, chunks, strict=True):
-            self._grid.check_unchanged(visit.i, visit.j)  # also where the chunk was kept in memory
+        visits, ahead = tee(self._visits(edges, spans, width))
+        read = pieces.reader.read_many((visit.i * pieces.n_across + visit.j for visit in ahead), keep)
+        for visit, (_, piece) in zip(visits, read, strict=True):
+            for j in self._chunks_of(visit.j, pieces.together):
+                self._grid.check_unchanged(visit.i, j)  # also where it was kept in memory
             positions = slice(*edges[visit.i : visit.i + 2].tolist())
             wanted = rows[positions] - row_edges[visit.i]
-            first_column = visit.j * self.line_width
-            values = chunk[:, visit.start - first_column : visit.stop - first_column]
-            yield Part(visit.span, positions, visit.start, values if wanted.size == len(chunk) else values[wanted])
+            first_column = visit.j * width
+            values = piece[:, visit.start - first_column : visit.stop - first_column]
+            yield Part(visit.span, positions, visit.start, values if wanted.size == len(piece) else values[wanted])
 
-    def _visits(self, edges: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Visit]:
+    def _visits(self, edges: NDArray[np.int64], spans: Sequence[Span], width: int) -> Iterator[_Visit]:
         for i in np.flatnonzero(np.diff(edges)).tolist():
             for span, (start, stop) in enumerate(spans):
-                for j in range(start // self.line_width, -(-stop // self.line_width)):
-                    low, high = self.line(j)
-                    yield _Visit(i, j, span, max(start, low), min(stop, high))
+                for j in range(start // width, -(-stop // width)):
+                    yield _Visit(i, j, span, max(start, j * width), min(stop, (j + 1) * width))
 
 
 _MOST_CHUNKS = 1 << 24
