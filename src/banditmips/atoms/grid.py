@@ -17,8 +17,8 @@ from banditmips.atoms.parts import Part, PartStore, Span
 __all__ = ["ChunkGrid", "GridStore", "regular_edges"]
 
 
-_ALONE = 3.0
-"""Time of a chunk that is read alone, over that of one which is read with its neighbours, where that matters."""
+_CALL = 500_000
+"""Bytes that are read in the time that it takes to ask for a chunk alone, three times as long as with neighbours."""
 _PIECES = 128
 """Pieces of several chunks that the memory limit would hold."""
 
@@ -131,7 +131,7 @@ class GridStore(PartStore):
         self._chunks = self._pieces = self._make_pieces(1, own)
         if together > 1:
             self._pieces = self._make_pieces(together, own)
-            self.line_time = _ALONE
+            self.line_time = (_CALL + largest) / (_CALL / 3 + largest)
 
     def _make_pieces(self, together: int, memory_limit: int) -> _Pieces:
         grid, n_across = self._grid, -(-self._n_across // together)

@@ -316,8 +316,7 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
         None if facts is None else facts.means,
         situation.check_finite,
     )
-    line_time = store.line_time if options.minimise == "time" else 1.0
-    schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost * line_time)
+    schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost)
     text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
     return Way(text, reader, sampler, schedule, lines.share, seen, lines)
 
