@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 
@@ -14,6 +15,7 @@ import zarr
 
 import banditmips as bm
 from banditmips._saved import read_file
+from banditmips._saved_format import write_file
 from banditmips.atoms import PartStore
 from banditmips.atoms.packed import PackedStore
 
@@ -253,6 +255,34 @@ def test_damaged_codes_are_found_when_they_are_first_used(tmp_path):
     index = bm.load(saved)
     with pytest.raises(bm.CorruptFileError, match="block 'codes_first': the contents do not match their checksum"):
         index.search(QUERY)
+
+
+EDITS = {
+    "no files": lambda about, arrays: about.pop("files"),
+    "files that are none": lambda about, arrays: about.update(files=[7]),
+    "another number of files": lambda about, arrays: about.update(files=about["files"] * 2),
+    "no sample": lambda about, arrays: about["files"][0].pop("sample"),
+    "a path that is none": lambda about, arrays: about["files"][0].update(path=5),
+    "no memory": lambda about, arrays: about["files"][0].update(memory_limit=0),
+    "a truth for memory": lambda about, arrays: about["files"][0].update(memory_limit=True),
+    "another way to read": lambda about, arrays: about["files"][0].update(missing_chunks="zeros"),
+    "another shape": lambda about, arrays: about["files"][0].update(shape=[N, D - 1]),
+    "another number of atoms": lambda about, arrays: about.update(shape=[N + 1, D]),
+    "no states": lambda about, arrays: arrays.pop("atoms0_states"),
+    "states of nothing": lambda about, arrays: arrays.update(atoms0_states=np.empty((0, 2), dtype=np.int64)),
+    "states of another shape": lambda about, arrays: arrays.update(atoms0_states=np.zeros((1, 3), dtype=np.int64)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_contents_that_cannot_be_are_an_error_whatever_the_checksums_say(edit, tmp_path):
+    _, saved = fit_and_save(tmp_path, "c.npy")
+    file = read_file(saved)
+    about, arrays = copy.deepcopy(file.metadata), dict(file.arrays)
+    edit(about, arrays)
+    write_file(tmp_path / "edited.bm", about, arrays)
+    with pytest.raises(bm.CorruptFileError, match=r"edited\.bm: header: it is not a saved index|c\.npy: file: it "):
+        bm.load(tmp_path / "edited.bm")
 
 
 def test_what_cannot_be_saved_or_named_is_an_error(tmp_path):
