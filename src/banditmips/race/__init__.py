@@ -47,7 +47,7 @@ lines with the files::
     parts        <- sampled, sampling, schedule
     full
     query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
-    direct       <- costs, full, plan, query, rules
+    direct       <- costs, full, plan, query, rules, sampling
     batch        <- direct, full, plan
 
 costs, plan

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from banditmips.core import numbers
 
 __all__ = [
+    "EVEN_ENOUGH",
     "EVEN_ENOUGH_FOR_CACHE",
     "BottomKSampler",
     "ReplacementSampler",
@@ -30,6 +31,8 @@ __all__ = [
     "unevenness",
 ]
 
+EVEN_ENOUGH = 1.25
+"""Up to this unevenness of the query a quarter more coordinates, drawn uniformly, take less time than weights do."""
 EVEN_ENOUGH_FOR_CACHE = 4.0
 """Cached coordinates are uniform ones. Up to this unevenness of the query they are still the faster choice: reading
 them is at least four times as fast as gathering weighted ones from row-major atoms (a cache line for each product)."""
