@@ -15,9 +15,9 @@ from banditmips.core.rotation import Rotation
 
 __all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
 
-_N_CENTRED = 256
-"""Atoms whose mean is taken off all: their mean strays from that of all by a sixteenth of the atoms' deviation, which
-makes intervals longer by a 500th."""
+_LEAST_CENTRED, _MOST_CENTRED = 32, 256
+"""Atoms whose mean is taken off all, a sixteenth of them between these two: the mean of 256 strays from that of all by
+a sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 32 by a 64th."""
 
 
 _LEAST_CELLS = 1024
@@ -62,13 +62,14 @@ def choose_codes(
 
 def _mean_of_some(store: AtomStore, panels: Panels) -> NDArray[np.float64]:
     """Mean of rows from all over; of the first ones, where others could not be had without reading most of a file."""
-    d = store.shape[1]
-    rows = panels.spread_rows(_N_CENTRED)
+    n, d = store.shape
+    most = min(n, _MOST_CENTRED, max(_LEAST_CENTRED, n // 16))
+    rows = panels.spread_rows(most)
     total = np.zeros(d)
     with np.errstate(over="ignore", invalid="ignore"):
         if rows is None:
             first = panels.first()
-            step = -(-len(first) // _N_CENTRED)
+            step = -(-len(first) // most)
             some = first[::step]
             for values in some:
                 total += values
