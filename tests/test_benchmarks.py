@@ -706,7 +706,7 @@ def test_a_run_writes_everything_and_survives_a_section_that_fails(tmp_path, mon
 
 # atoms on disk
 
-SMALL = scale.Size(20, 150_000, 2, 10**12, 300, 500, 1 << 20)
+SMALL = scale.Size(20, 150_000, 2, 2, 10**12, 300, 500, 1 << 21)
 
 
 @pytest.mark.skipif(not hasattr(scale.os, "posix_fadvise"), reason="the system's cache cannot be emptied here")
@@ -717,27 +717,32 @@ def test_ways_of_searching_files_agree_and_count_their_bytes(tmp_path):
     queries = np.stack([scale.make_query(number, SMALL.d) for number in range(2)])
     truth = (queries @ atoms.T).argmax(axis=1).tolist()
     packing = scale.pack(path, SMALL)
-    packed = scale.packed_path(path)
+    packed, chunked = scale.packed_path(path), tmp_path / "atoms.zarr"
+    scale.write_zarr(chunked, path, SMALL.n, SMALL.d)
     results = {
         "npy, scan": scale.scan(path, SMALL),
         "npy, no index": scale.search_without_index(path, SMALL),
         "npy, index": scale.search_with_index(path, SMALL),
+        "npy, saved index": scale.search_saved(path, SMALL),
+        "zarr, index": scale.search_with_index(chunked, SMALL),
         "packed, no index": scale.search_without_index(packed, SMALL),
         "packed, index": scale.search_with_index(packed, SMALL),
     }
-    assert [found["indices"] for found in results.values()] == [truth] * 5
+    assert [found["indices"] for found in results.values()] == [truth] * 7
     assert max(results["npy, index"]["bytes"]) < 0.2 * atoms.nbytes < max(results["npy, no index"]["bytes"])
     for found in results.values():
-        found["resident"] = scale.most_resident()
+        found.setdefault("resident", scale.most_resident())
         assert scale._row("x", found, results["npy, scan"], SMALL).startswith("x   ")
     assert f"{packing['n_blocks']} blocks" in scale._row_of_packing({**packing, "resident": 1}, SMALL)
     assert atoms.nbytes < packing["written"] < 1.2 * atoms.nbytes
     results["packed, one round"] = scale.search_one_round(packed, SMALL)
     results["sparse"] = scale.search_sparse(path, SMALL)
     assert results["sparse"]["right"]
-    missed = scale._judge(results, SMALL)
-    assert len(missed) == 1
-    assert "the index read" in missed[0]  # one atom of 20 is more than 2 %
+    assert scale._judge(results, SMALL) == []
+    limit = results["npy, index"]["resident"] - results["npy, index"]["kept"] - 1
+    assert "MB beyond what it keeps" in scale._judge(results, replace(SMALL, most_resident=limit))[0]
+    results["npy, saved index"]["bytes"] = [atoms.nbytes // 5]
+    assert scale._judge(results, SMALL) == ["npy, saved index read 4.0 rows of the file, more than 2"]
     results["packed, one round"]["bytes"] = [atoms.nbytes // 100]
     assert any("round one read 1.00% of the packed file" in text for text in scale._judge(results, SMALL))
     results["npy, index"]["indices"] = [-1, -1]

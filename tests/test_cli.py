@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 import banditmips as bm
-from banditmips import _tables, datasets
+from banditmips import _result_files, datasets
 from banditmips.cli import _demonstration, app
 from banditmips.cli._console import duration
 
@@ -121,7 +121,7 @@ def test_search_reads_every_kind_of_file(folder, atoms, queries, name):
     elif name.endswith(".npz"):
         np.savez(name, atoms)
     else:
-        _tables.write_columns(name, columns)
+        _result_files.write_columns(name, columns)
     done = run("search", name, "queries.npy", "-k", 2)
     assert done.exit_code == 0, done.stderr
     assert indices_of(done.stdout, k=2).tolist() == bm.search(atoms, queries, k=2).indices.tolist()
@@ -312,7 +312,7 @@ def test_full_disk_is_the_environments_fault(folder, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(_tables.os, "fsync", full)
+    monkeypatch.setattr(_result_files.os, "fsync", full)
     done = run("search", "atoms.npy", "queries.npy", "-o", "out.csv")
     check_error(done, 1, "^error: out.csv: No space left on device$")
     assert not list(folder.glob("out*")) + list(folder.glob(".banditmips*"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from banditmips import _tables, compare, datasets
+from banditmips import _result_files, compare, datasets
 from banditmips.cli import _names, app
 from banditmips.datasets import _sources
 
@@ -28,7 +28,7 @@ COMMANDS = [
 
 def test_names_are_the_librarys():
     assert _names.METHODS == compare.METHODS
-    assert ("table", *_tables.FORMATS) == _names.FORMATS
+    assert ("table", *_result_files.FORMATS) == _names.FORMATS
     assert tuple(_sources.SOURCES) == _names.PUBLISHED
     assert sorted(_names.DATASETS) == datasets.names()
 

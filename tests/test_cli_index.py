@@ -130,6 +130,39 @@ def test_info_describes_the_file(built, atoms):
     assert (facts["options"]["delta"], facts["options"]["seed"]) == (0.01, 5)
 
 
+@pytest.fixture
+def in_file(folder):
+    """Return an index whose atoms stayed in their file."""
+    done = run("index", "build", "atoms.npy", "atoms.bm", "--memory-limit", "200kB", "--checkpoint", "begun")
+    assert done.exit_code == 0, done.stderr
+    assert "; the atoms stay in atoms.npy" in done.stderr
+    assert not Path("begun").exists()
+    return Path("atoms.bm")
+
+
+def test_atoms_that_are_many_stay_in_their_file(in_file, atoms, queries):
+    assert in_file.stat().st_size < 0.5 * atoms.nbytes
+    rows = rows_of(run("index", "search", in_file, "queries.npy", "-k", 1))
+    assert [int(row["index"]) for row in rows] == (queries @ atoms.T).argmax(axis=1).tolist()
+    assert all(int(row["bytes_read"]) > 0 for row in rows)
+    facts = json.loads(run("index", "info", in_file, "--format", "json").stdout)
+    assert (facts["stored_as"], facts["dtype"], facts["atom_bytes"]) == ("file", "float32", 0)
+    assert facts["atoms_in"] == [str(Path("atoms.npy").absolute())]
+    assert not facts["options"]["progress"]
+    assert f"the atoms are in {Path('atoms.npy').absolute()}" in run("index", "info", in_file).stdout
+
+
+def test_atoms_that_were_moved_are_named(in_file, atoms, queries):
+    Path("atoms.npy").rename("others.npy")
+    check_error(run("index", "search", in_file, "queries.npy"), "atoms.bm: its atoms are gone from ")
+    rows = rows_of(run("index", "search", in_file, "queries.npy", "-k", 1, "--atoms", "others.npy"))
+    assert [int(row["index"]) for row in rows] == (queries @ atoms.T).argmax(axis=1).tolist()
+    assert "60 x 500 atoms" in run("index", "info", in_file, "--atoms", "others.npy").stdout
+    assert run("index", "verify", in_file).exit_code == 0  # which needs no atoms
+    np.save("others.npy", -atoms)
+    check_error(run("index", "info", in_file, "--atoms", "others.npy"), f"{Path('others.npy').absolute()}: sample of")
+
+
 def test_info_counts_removed_atoms(built):
     index = bm.load(built)
     index.remove([3, 4]).save("fewer.bm")
@@ -153,6 +186,8 @@ def test_verify_finds_a_damaged_block(built):
         (["build", "nowhere.npy", "a.bm"], "nowhere.npy: No such file"),
         (["build", "atoms.npy", "a.bm", "--layout", "fast"], "--layout must be one of"),
         (["build", "atoms.npy", "a.bm", "--max-extra-memory", "all"], "--max-extra-memory must be a number of bytes"),
+        (["build", "atoms.npy", "a.bm", "--memory-limit", "all"], "--memory-limit must be a number of bytes"),
+        (["build", "atoms.npy", "a.bm", "--checkpoint", "c"], "--checkpoint is for atoms in a file"),
         (["build", "atoms.npy", "a.bm", "--delta", "2"], "--delta must be in [0, 1), got 2.0"),
         (["build", "nan.npy", "a.bm"], "nan.npy has nan at row 1, column 2"),
         (["info", "atoms.npy"], "atoms.npy: prefix: not a banditmips file"),

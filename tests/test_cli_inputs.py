@@ -173,7 +173,7 @@ def test_standard_input_is_recognised(folder, atoms, queries, suffix):
     elif suffix == ".npz":
         np.savez(path, atoms)
     elif suffix == ".parquet":
-        bm._tables.write_columns(path, {f"c{j}": column for j, column in enumerate(atoms.T)})
+        bm._result_files.write_columns(path, {f"c{j}": column for j, column in enumerate(atoms.T)})
     else:
         np.savetxt(path, atoms, delimiter="\t" if suffix == ".tsv" else " ")
     rows = rows_of(run("search", "-", "queries.npy", "-k", 1, given=path.read_bytes()))

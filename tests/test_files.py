@@ -25,9 +25,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from banditmips import _files
-from banditmips._files import CorruptFileError, write_file
+from banditmips import _saved_format
+from banditmips._files import CorruptFileError
 from banditmips._saved import read_file
+from banditmips._saved_format import write_file
 
 GOLDEN = Path(__file__).parent / "data" / "golden_v1.bm"
 MAGIC = b"\x89BMIPS\r\n"
@@ -119,7 +120,7 @@ def test_arrays_of_any_dtype_shape_and_layout_come_back(
     noise = rng.integers(0, 2 if scalar == "?" else 256, (*shape, dtype.itemsize), dtype=np.uint8)
     array = LAYOUTS[layout](noise.reshape(-1).view(dtype).reshape(shape))
     path = tmp_path_factory.mktemp("any") / "any.bm"
-    with mock.patch.object(_files, "_PIECE_SIZE", piece_size):
+    with mock.patch.object(_saved_format, "_PIECE_SIZE", piece_size):
         write_file(path, {}, {"before": np.arange(3), "any": array, "after": np.arange(5)})
         file = read_file(path)
         file.verify()
@@ -403,7 +404,7 @@ def assert_untouched(saved: Path) -> None:
 
 @pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt()])
 def test_a_failure_at_any_write_leaves_the_old_file(saved: Path, failure: BaseException) -> None:
-    real_write = _files._write_all
+    real_write = _saved_format._write_all
     writes_left = 0
 
     def write(file: Any, data: Any) -> None:
@@ -419,7 +420,7 @@ def test_a_failure_at_any_write_leaves_the_old_file(saved: Path, failure: BaseEx
         "second": np.zeros((3, 300_000), dtype=np.float32),
     }
     parts = []
-    with mock.patch.object(_files, "_write_all", write):
+    with mock.patch.object(_saved_format, "_write_all", write):
         for allowed in range(8):
             writes_left = allowed
             with pytest.raises(type(failure)) as caught:
@@ -444,7 +445,7 @@ def test_partial_writes_are_completed(tmp_path: Path) -> None:
             return super().write(data[:7])
 
     with SmallSteps(tmp_path / "steps", "w") as file:
-        _files._write_all(file, bytes(range(100)))
+        _saved_format._write_all(file, bytes(range(100)))
     assert (tmp_path / "steps").read_bytes() == bytes(range(100))
 
 
@@ -455,7 +456,7 @@ def test_partial_writes_are_completed(tmp_path: Path) -> None:
 def test_a_failure_at_the_last_steps_leaves_the_old_file(saved: Path, function: str, part: str) -> None:
     failure = OSError(errno.EIO, "the disk is gone")
     with (
-        mock.patch(f"banditmips._files.{function}", side_effect=failure),
+        mock.patch(f"banditmips._saved_format.{function}", side_effect=failure),
         pytest.raises(OSError, match=rf"the disk is gone \(while writing the {part}.*saved\.bm") as caught,
     ):
         write_file(saved, {}, {})
@@ -468,7 +469,7 @@ def test_a_file_without_room_for_real(saved: Path) -> None:
     script = """
 import resource, sys
 import numpy as np
-from banditmips._files import write_file
+from banditmips._saved_format import write_file
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_001, hard))
 try:
@@ -476,7 +477,7 @@ try:
 except OSError as error:
     print(error.errno, error)
 """
-    package_parent = Path(_files.__file__).parents[1]
+    package_parent = Path(_saved_format.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", script, str(saved)],
         env={**os.environ, "PYTHONPATH": str(package_parent)},
@@ -498,7 +499,7 @@ def test_a_directory_that_cannot_be_synced(saved: Path) -> None:
             raise OSError(code, os.strerror(code))
         real_fsync(descriptor)
 
-    with mock.patch("banditmips._files.os.fsync", fsync):
+    with mock.patch("banditmips._saved_format.os.fsync", fsync):
         code = errno.EINVAL
         write_file(saved, {"round": 1}, {})
         assert read_file(saved).metadata == {"round": 1}

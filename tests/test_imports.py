@@ -23,6 +23,7 @@ PUBLIC = {
     "_validate",
     "_options",
     "_labelled",
+    "_result_files",
     "_tables",
     "_display",
 }

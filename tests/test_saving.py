@@ -18,8 +18,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips._files import write_file
 from banditmips._saved import SavedFile, read_file
+from banditmips._saved_format import write_file
 from banditmips.atoms import DenseStore
 
 GOLDEN = Path(__file__).parent / "data" / "golden_index_v1.bm"

@@ -17,9 +17,10 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips import _tables
+from banditmips import _result_files
 from banditmips._opening import open_atoms
-from banditmips._tables import check_output, read_matrix, replacing, result_columns, write_columns
+from banditmips._result_files import check_output, replacing, result_columns, write_columns
+from banditmips._tables import read_matrix
 
 MATRIX = np.array([[1.0, 2.5, -3.0], [0.1, 1e-7, 4e20]])
 COLUMNS = {
@@ -422,7 +423,7 @@ def test_full_disk_leaves_the_old_file(tmp_path, monkeypatch, suffix):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(_tables.os, "fsync", full)
+    monkeypatch.setattr(_result_files.os, "fsync", full)
     with pytest.raises(OSError, match="No space left") as caught:
         write_columns(path, COLUMNS)
     assert caught.value.errno == errno.ENOSPC
@@ -439,7 +440,7 @@ def test_a_write_that_fails_midway_leaves_the_old_file(tmp_path, suffix):
     program = f"""
 import resource, signal
 import numpy as np
-from banditmips._tables import write_columns
+from banditmips._result_files import write_columns
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 try:

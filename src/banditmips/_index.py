@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -232,7 +233,14 @@ class BanditMIPS:
             self._options.n_jobs,
         )
 
-    def fit(self, atoms: Any, y: object = None, *, ids: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        atoms: Any,
+        y: object = None,
+        *,
+        ids: ArrayLike | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Read the atoms once and prepare for searches.
 
         Parameters
@@ -244,11 +252,19 @@ class BanditMIPS:
         ids : n integers or n strings, optional
             What you call the atoms; unique. Results then carry ``ids`` beside ``indices``, `add` asks for the ids of
             new atoms, and `remove` takes ids. -1 and the empty string stand for no atom.
+        checkpoint : path, optional
+            For atoms in a file that takes long to read: where to write down, about twice a minute, what is known so
+            far. After a kill or a power cut, the same call goes on from there. The file is removed when all is read.
         """
+        from banditmips._fitting import following
+
         store = as_store(atoms)
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
         check_seed(store, self._options)
-        atom_set = self._preparation().of(store)
+        deciding = ("seed", "layout", "max_extra_memory", "validate")
+        settings = {name: value for name, value in self._settings().items() if name in deciding}
+        with following(store, self._options.progress, checkpoint, settings) as follower:
+            atom_set = self._preparation().of(store, follower)
         check_range(atom_set.seen_range, self._options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
@@ -379,6 +395,8 @@ class BanditMIPS:
         ids : n_new integers or strings, optional
             What you call them, if and only if the index has ids. An id that was removed may come again.
         """
+        from banditmips._fitting import following
+
         store = as_store(atoms)
         # Searches go on with what they have; other changes wait, so that none is lost.
         with self._changing:
@@ -389,7 +407,8 @@ class BanditMIPS:
                     f"(argument 'atoms', shape {store.shape})"
                 )
             names = _joined_ids(old.ids, ids, store.shape[0])
-            joined = self._preparation().more(old, store)
+            with following(store, self._options.progress, None, {}) as follower:
+                joined = self._preparation().more(old, store, follower)
             check_range(joined.seen_range, self._options)
             self._atom_set = replace(joined, ids=names)
         return self
@@ -417,12 +436,19 @@ class BanditMIPS:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the atoms and everything prepared for them to one file; `banditmips.load` opens it again.
 
+        Atoms that were fitted where they lie stay there: what is written is what was prepared, where they are, and what
+        shows whether they are still the same.
+
         The file is written beside its destination and renamed when it is complete, so a failure leaves the old
         file as it was.
         """
         from banditmips._saving import save_index
 
-        settings = {
+        save_index(path, self._fitted, self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        """What an index is made with, as a file keeps it."""
+        return {
             **asdict(self._options),
             "bound": self._params["bound"],
             "bucket_size": self._bucket_size,
@@ -430,7 +456,6 @@ class BanditMIPS:
             "max_extra_memory": self._max_extra_memory,
             "validate": self._validate,
         }
-        save_index(path, self._fitted, settings)
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.
@@ -456,8 +481,13 @@ def _joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | Non
     return None
 
 
-def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS:
-    """Open a saved index. The atoms stay on disk and are memory-mapped.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    verify: Verify = "lazy",
+    atoms: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+) -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk: memory-mapped, or in the file of their own that they were fitted in.
 
     Parameters
     ----------
@@ -468,12 +498,19 @@ def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS
         this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
         (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
         shall read a little; they are then trusted to be what was saved.
+    atoms : path, optional
+        Where the atoms are now, if the index was fitted to a file and that is neither where it was nor, beside the
+        index, where it was. (A list of paths, if atoms of several files were added.) A file that is named is taken if
+        its shape, its size and a sample of its entries are right; one in its old place must have its old time of
+        change.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file, or the file with the atoms is gone.
     CorruptFileError
-        If the file is damaged. Searches raise it too: where ``verify="lazy"`` finds damage, and whenever the file has
-        changed since it was opened.
+        If the file is damaged, or the file with the atoms is not what it was. Searches raise it too: where
+        ``verify="lazy"`` finds damage, and whenever one of them has changed since it was opened.
 
     Examples
     --------
@@ -490,7 +527,7 @@ def load(path: str | os.PathLike[str], *, verify: Verify = "lazy") -> BanditMIPS
     """
     from banditmips._saving import load_index
 
-    file, settings, atom_set, ids = load_index(path, verify)
+    file, settings, atom_set, ids = load_index(path, verify, atoms)
     index = BanditMIPS(**settings)
     index._restore(file, atom_set, ids)
     return index

@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from banditmips._extras import require
 from banditmips._files import open_regular, reading_as
 from banditmips._opening import kind_of, open_atoms
-from banditmips._tables import (
-    CSV_ENCODING,
-    CsvLayout,
-    check_member,
-    inspect_csv,
-    is_numeral,
-    read_matrix,
-    split_fields,
-)
+from banditmips._tables import CSV_ENCODING, CsvLayout, check_member, inspect_csv, is_numeral, read_matrix, split_fields
 
 __all__ = ["LabelledMatrix", "check_ids", "read_labelled"]
 

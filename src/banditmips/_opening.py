@@ -15,6 +15,7 @@ from banditmips._options import MissingChunks
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
+    from banditmips.atoms.origin import Origin
     from banditmips.atoms.packed import PackedStore
     from banditmips.atoms.parts import PartStore
 
@@ -23,6 +24,7 @@ __all__ = [
     "FILE_KINDS",
     "READ_WHOLE",
     "kind_of",
+    "open_again",
     "open_atoms",
     "open_rows",
     "shape_of_file",
@@ -120,6 +122,7 @@ def open_atoms(
     >>> result.bytes_read < atoms.nbytes / 20
     True
     """
+    from banditmips.atoms.origin import Origin
     from banditmips.atoms.parts import PartStore
 
     kind = kind_of(path)
@@ -135,7 +138,18 @@ def open_atoms(
         with open_regular(path):  # what cannot be opened is the system's error, with its own words
             pass
     store = _open_in_place(kind, path, dataset, memory_limit, missing_chunks)
+    store.origin = Origin.of(path, dataset, memory_limit, missing_chunks)
     return whole_if_small(store, memory_limit) if isinstance(store, PartStore) else store
+
+
+def open_again(origin: Origin) -> PartStore | PackedStore:
+    """Open atoms as they were opened before; they are read where they lie, however few they are."""
+    kind = kind_of(origin.path)
+    if kind in READ_WHOLE:
+        raise ValueError(f"{origin.path}: a {kind} file can only be read whole, and no index was fitted to such a one")
+    store = _open_in_place(kind, origin.path, origin.dataset, origin.memory_limit, origin.missing_chunks)
+    store.origin = origin
+    return store
 
 
 def shape_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -172,7 +186,7 @@ def _check_options(memory_limit: object, missing_chunks: object) -> None:
 
 
 def _open_in_place(
-    kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: MissingChunks
+    kind: str, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str
 ) -> PartStore | PackedStore:
     purpose = f"reading {os.path.basename(os.fspath(path).rstrip('/'))}"
     if kind == "npy":
@@ -207,16 +221,24 @@ def whole_if_small(store: PartStore, memory_limit: int) -> AtomStore:
 
 def store_of_foreign(atoms: Any, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> AtomStore | None:
     """Make a store of what h5py, Zarr or Arrow have opened; None for anything else."""
+    from banditmips.atoms.origin import Origin
+
     # Whoever has such an object has imported the library that made it; nobody else should wait for that.
     h5py, zarr, pyarrow = (sys.modules.get(name) for name in ("h5py", "zarr", "pyarrow"))
     if h5py is not None and isinstance(atoms, h5py.Dataset):
         from banditmips.atoms.hdf5 import hdf5_store
 
-        return whole_if_small(hdf5_store(atoms, memory_limit), memory_limit)
+        store = hdf5_store(atoms, memory_limit)
+        if os.path.isfile(atoms.file.filename):
+            store.origin = Origin.of(atoms.file.filename, atoms.name, memory_limit, "error")
+        return whole_if_small(store, memory_limit)
     if zarr is not None and isinstance(atoms, zarr.Array):
-        from banditmips.atoms.zarr_arrays import zarr_store
+        from banditmips.atoms.zarr_arrays import folder_of, zarr_store
 
-        return whole_if_small(zarr_store(atoms, memory_limit), memory_limit)
+        grid, folder = zarr_store(atoms, memory_limit), folder_of(atoms)
+        if folder is not None:
+            grid.origin = Origin.of(folder, None, memory_limit, "error")
+        return whole_if_small(grid, memory_limit)
     if pyarrow is not None and isinstance(
         atoms, (pyarrow.Table, pyarrow.RecordBatch, pyarrow.Array, pyarrow.ChunkedArray)
     ):

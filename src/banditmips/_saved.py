@@ -1,4 +1,4 @@
-"""Reading saved files (`banditmips._files` says what they are): checked as they are opened, mapped, and looked after.
+"""Reading saved files (`_saved_format` says what they are): checked as they are opened, mapped, and looked after.
 
 A map gives back whatever the file holds at the moment. Two things are done about that, both by `SavedFile.check`, which
 whoever uses the arrays calls before: blocks are compared with their checksums before they are first used, and a file
@@ -23,7 +23,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._files import (
+from banditmips._files import CorruptFileError, FileState, open_regular, read_at
+from banditmips._saved_format import (
     DTYPES,
     FORMAT_VERSION,
     MAGIC,
@@ -32,12 +33,8 @@ from banditmips._files import (
     PREFIX,
     PREFIX_SIZE,
     Block,
-    CorruptFileError,
-    FileState,
     aligned,
     new_checksum,
-    open_regular,
-    read_at,
 )
 
 __all__ = ["SavedFile", "read_file"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,9 +13,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
-from banditmips._files import CorruptFileError, write_file
+from banditmips._files import CorruptFileError
 from banditmips._ids import Ids
 from banditmips._saved import SavedFile, read_file
+from banditmips._saved_atoms import AtomsPlace, as_places, checked_file, describe_file, find_file
+from banditmips._saved_format import write_file
 from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ _CODES = {
     "codes_rest": ArrayRule("u8", ("n", "words of later rounds")),
     "codes_finer": ArrayRule("u8", ("n", "words of finer bits")),
 }
+_STATES = ArrayRule("i8", ("files", 2))
 _REMOVED = {"removed": ArrayRule("b1", ("n",), optional=True)}
 _IDS = {
     "ids": ArrayRule("i8", ("n",), optional=True),
@@ -62,12 +66,17 @@ _LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre"
 
 
 def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
-    """Write an index: its settings, its atoms, what was prepared for them, and what they are called."""
+    """Write an index: its settings, its atoms or where they are, what was prepared for them, what they are called."""
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
     arrays: dict[str, NDArray[Any]] = {}
     kinds = [_put_store(arrays, f"atoms{number}", store) for number, store in enumerate(stores)]
+    files = [
+        describe_file(store, path)  # type: ignore[arg-type]
+        for kind, store in zip(kinds, stores, strict=True)
+        if kind == "file"
+    ]
     facts, cache, codes, ids = atom_set.facts, atom_set.cache, atom_set.codes, atom_set.ids
     if facts is not None:
         arrays["squared_norms"] = facts.squared_norms
@@ -87,14 +96,20 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
     value_range = settings["value_range"]
     plain = {**settings, "value_range": None if value_range is None else [float(x) for x in value_range]}
     metadata: dict[str, Any] = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
+    if files:
+        metadata["files"] = files
     if codes is not None:
         metadata["codes"] = {"n_cells": codes.n_cells, "n_bits": codes.n_bits, "seed": codes.rotation.seed}
     write_file(path, metadata, arrays)
 
 
 def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> str:
-    from banditmips.atoms import DenseStore, SparseStore
+    from banditmips.atoms import DenseStore, PartStore, SparseStore
+    from banditmips.atoms.packed import PackedStore
 
+    if isinstance(store, (PartStore, PackedStore)):
+        arrays[f"{name}_states"] = store.states()
+        return "file"
     if isinstance(store, DenseStore):
         arrays[name] = store.array
         return "dense"
@@ -104,15 +119,20 @@ def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> 
             arrays[_part_name(name, kind, part)] = getattr(matrix, part)
         arrays[f"{name}_shape"] = np.array(store.shape, dtype=np.int64)
         return kind
-    raise TypeError(f"atoms in a {type(store).__name__} cannot be saved, only dense arrays and sparse matrices")
+    raise TypeError(f"atoms in a {type(store).__name__} cannot be saved, only arrays, sparse matrices and files")
 
 
 def _part_name(name: str, kind: str, part: str) -> str:
     return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
-def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
-    """Open a file that `save_index` wrote: (the file, the settings, the atoms, their ids)."""
+def load_index(
+    path: str | os.PathLike[str], verify: Verify, atoms: AtomsPlace | Sequence[AtomsPlace] | None
+) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
+    """Open a file that `save_index` wrote: (the file, the settings, the atoms, their ids).
+
+    `atoms` says where the files of atoms are that the index does not hold, if not where they were.
+    """
     if verify not in VERIFY:
         raise ValueError(f"verify must be one of {', '.join(map(repr, VERIFY))}, got {verify!r}")
     file = read_file(path)
@@ -120,7 +140,7 @@ def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile,
         file.check()
     elif verify == "never":
         file.trust()
-    try:
+    with _as_saved(path):
         if file.metadata.get("kind") != _KIND:
             raise ValueError(f"it holds {file.metadata.get('kind')!r}, not an index")
         # What is looked at here is compared here; the atoms and whatever is as large wait for the first search.
@@ -130,18 +150,28 @@ def load_index(path: str | os.PathLike[str], verify: Verify) -> tuple[SavedFile,
             settings["value_range"] = tuple(settings["value_range"])
         if settings["layout"] == "cache":
             settings["layout"] = "coordinates"  # as the first files called it
-        atom_set = _get_atom_set(file.arrays, file.metadata, unchecked=not settings["validate"])
+        told = _files_told(file)
+    places = as_places(atoms, len(told))
+    in_files = [find_file(path, *one, place) for one, place in zip(told, places, strict=True)]
+    with _as_saved(path):
+        atom_set = _get_atom_set(file.arrays, file.metadata, in_files, unchecked=not settings["validate"])
         n = atom_set.store.shape[0]
         ids = Ids.from_arrays(checked_arrays(file.arrays, _IDS, {"n": n}, {}), atom_set.removed, n)
         _check_settings(settings)
+    return file, settings, atom_set, ids
+
+
+@contextmanager
+def _as_saved(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn what goes wrong with contents whose checksums fit into an error of the file."""
+    try:
+        yield
     except CorruptFileError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        # The checksums fit, so another program wrote this, or another version.
-        raise CorruptFileError(
-            path, "header", f"it is not a saved index as this version writes it ({error})"
-        ) from error
-    return file, settings, atom_set, ids
+        # Another program wrote this, or another version.
+        problem = f"it is not a saved index as this version writes it ({error})"
+        raise CorruptFileError(path, "header", problem) from error
 
 
 def _is_looked_at(name: str) -> bool:
@@ -156,16 +186,37 @@ def _check_settings(settings: dict[str, Any]) -> None:
     BanditMIPS(**settings)
 
 
-def _get_atom_set(arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], unchecked: bool) -> AtomSet:
+def _files_told(file: SavedFile) -> list[tuple[dict[str, Any], NDArray[np.int64]]]:
+    """What an index says of the files that its atoms are in, with their states; checked."""
+    files, kinds = file.metadata.get("files", []), file.metadata["stores"]
+    if not isinstance(kinds, list) or not kinds:
+        raise ValueError("it has no stores")
+    numbers = [number for number, kind in enumerate(kinds) if kind == "file"]
+    if not isinstance(files, list) or len(files) != len(numbers):
+        raise ValueError(f"it says of its {len(numbers)} files {files!r}")
+    told = []
+    for number, one in zip(numbers, files, strict=True):
+        name = f"atoms{number}_states"
+        told.append((checked_file(one), checked_array(name, file.arrays[name], _STATES, {}, {})))
+    return told
+
+
+def _get_atom_set(
+    arrays: Mapping[str, NDArray[Any]], metadata: dict[str, Any], in_files: Sequence[AtomStore], unchecked: bool
+) -> AtomSet:
+    """Put the atoms together with what was prepared for them; `in_files` are those in files of their own."""
     from banditmips.atoms import JoinedStore
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts, derived_scatter
 
     n, d = _checked_shape(metadata["shape"])
-    kinds = metadata["stores"]
-    if not isinstance(kinds, list) or not kinds:
-        raise ValueError("it has no stores")
-    stores = [_get_store(arrays, f"atoms{number}", kind, d) for number, kind in enumerate(kinds)]
+    files = iter(in_files)
+    stores = [
+        next(files) if kind == "file" else _get_store(arrays, f"atoms{number}", kind, d)
+        for number, kind in enumerate(metadata["stores"])
+    ]
+    if any(store.shape[1] != d for store in stores):
+        raise ValueError(f"its atoms do not all have {d} columns")
     if sum(store.shape[0] for store in stores) != n:
         raise ValueError(f"its atoms are {sum(store.shape[0] for store in stores)}, but it says {n}")
     store = stores[0] if len(stores) == 1 else JoinedStore(stores)

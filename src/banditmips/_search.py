@@ -23,7 +23,7 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
-from banditmips.atoms import SparseStore
+from banditmips.atoms import DenseStore, SparseStore
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import answer_batch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
@@ -126,7 +126,7 @@ def search(
     trace : bool
         Record every round in ``result.trace``.
     progress : bool
-        Show a progress bar over the queries.
+        Show a progress bar: over the queries, and over the bytes that `fit` reads.
 
     Returns
     -------
@@ -448,7 +448,7 @@ def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
         for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
             one.finish(products)
         return
-    array = getattr(atom_set.store, "array", None)
+    array = atom_set.store.array if isinstance(atom_set.store, DenseStore) else None
     if array is None or not can_use_blas(array):
         for one in waiting:
             one.finish(None)

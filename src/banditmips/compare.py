@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._index import BanditMIPS
 from banditmips._result import SearchResult
+from banditmips._result_files import replacing
 from banditmips._search import search
-from banditmips._tables import replacing
 from banditmips._validate import Options, as_finite, as_queries, as_store, check_k, reject_unknown
 from banditmips.baselines import REGISTRY
 from banditmips.baselines._base import check_real, inner_products

@@ -129,11 +129,16 @@ def test_an_index_of_a_file_finds_what_one_of_the_array_finds(files, name):
 def test_a_search_without_index_reads_a_part(files):
     store = bm.open_atoms(files / "c.npy", memory_limit=LIMIT)
     assert store.n_lines == 196
-    result = bm.search(store, QUERIES, rescore=False, n_jobs=2)
+    few = {"rescore": False, "minimise": "multiplies"}
+    result = bm.search(store, QUERIES, **few, n_jobs=2)
     np.testing.assert_array_equal(result.indices[:, 0], TRUTH[:, 0])
     assert (result.bytes_read < 0.45 * ATOMS.nbytes).all()
-    alone = bm.search(store, QUERIES[1], rescore=False)
+    alone = bm.search(store, QUERIES[1], **few)
     assert alone.bytes_read == result.bytes_read[1]
+    # A third of all bytes in short reads would take longer than all of them in long ones.
+    in_time = bm.search(store, QUERIES[1], trace=True)
+    assert "way: all products, because atoms come in 196 lines" in in_time.trace.plan
+    np.testing.assert_array_equal(in_time.indices, TRUTH[1, :1])
 
 
 def test_a_full_scan_reads_everything_once(files):

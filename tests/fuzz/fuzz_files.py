@@ -23,8 +23,8 @@ import scipy.sparse
 import zarr
 
 import banditmips as bm
-from banditmips._files import write_file
 from banditmips._saved import read_file
+from banditmips._saved_format import write_file
 
 N, D = 12, 40
 FOLDERS = ("zarr", "packed")

@@ -7,6 +7,7 @@ import banditmips as bm
 from banditmips import StopReason
 from banditmips.core import statistics
 from banditmips.core.certain import ScoreMap
+from banditmips.core.codes import Codes
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
 from banditmips.race.sampling import BottomKSampler, UniformSampler
@@ -204,9 +205,13 @@ def test_what_a_pass_over_lines_keeps_equals_what_one_over_memory_keeps(lined_ar
             np.testing.assert_array_equal(here.cache.order, there.cache.order)
             np.testing.assert_array_equal(here.cache.values, there.cache.values)
         else:
-            np.testing.assert_allclose(here.codes.centre, there.codes.centre, rtol=1e-12)
-            np.testing.assert_allclose(here.codes.scales, there.codes.scales, rtol=1e-5)
-            assert np.mean(here.codes.first == there.codes.first) > 0.99  # but for entries that are 0 within rounding
+            # Of a file fewer rows are read for the centre; all else is the same about the same centre.
+            rows = np.linspace(0, len(atoms) - 1, max(len(atoms) // 16, 8)).astype(int)
+            np.testing.assert_allclose(there.codes.centre, atoms[rows].mean(axis=0), rtol=1e-12)
+            same = Codes(there.codes.rotation, there.codes.centre, len(atoms), here.codes.n_cells, here.codes.n_bits)
+            same.encode(0, atoms)
+            for name, array in same.arrays().items():
+                np.testing.assert_array_equal(there.codes.arrays()[name], array, err_msg=name)
         np.testing.assert_allclose(here.facts.squared_norms, there.facts.squared_norms)
         np.testing.assert_allclose(here.facts.column_squares, there.facts.column_squares, rtol=1e-6)
 

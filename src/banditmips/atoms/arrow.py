@@ -13,7 +13,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from banditmips._files import FileWatch, reading_as
+from banditmips._files import FileState, FileWatch, reading_as
 from banditmips.atoms.chunks import ContentError
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.grid import ChunkGrid, GridStore
@@ -138,6 +138,14 @@ class _BatchGrid(ChunkGrid):
     def check_unchanged(self, i: int, j: int) -> None:
         """Raise if the file is not what it was when it was opened."""
         self._watch.check()
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of the file."""
+        return np.array([self._watch.state], dtype=np.int64)
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Raise if the file is not what it was when an index was fitted to it."""
+        self._watch.expect(FileState(*states[0].tolist()))
 
     def read_batch(self, number: int) -> Any:
         raise NotImplementedError

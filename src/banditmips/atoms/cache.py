@@ -100,6 +100,10 @@ class CacheFiller:
         wanted, places = self._columns[low:high] - first_column, self._places[low:high]
         self.values[first_row : first_row + len(values)][:, places] = values[:, wanted]
 
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return the values of the first rows."""
+        return {"values": self.values[:n_rows]}
+
     def cache(self) -> WarmCache:
         """The cache, once everything has been added."""
         return WarmCache(self.order, self.values)

@@ -143,8 +143,8 @@ class ChunkReader:
         """Memory that the cached chunks take now."""
         return self._cached_bytes
 
-    def read(self, chunk: int) -> NDArray[Any]:
-        """Return a chunk; it is shared, so it must not be changed."""
+    def read(self, chunk: int, keep: bool = True) -> NDArray[Any]:
+        """Return a chunk; it is shared, so it must not be changed. Without `keep` it is not kept for later."""
         if not 0 <= chunk < self.n_chunks:
             raise IndexError(f"{self._source}: there is no chunk {chunk} among {self.n_chunks}")
         with self._lock:
@@ -165,21 +165,23 @@ class ChunkReader:
             mine.set_exception(error)
             raise
         with self._lock:
-            self._keep(chunk, array)
+            self._largest = max(self._largest, array.nbytes)
+            if keep:
+                self._keep(chunk, array)
             del self._underway[chunk]
         mine.set_result(array)
         return array
 
-    def read_many(self, chunks: Iterable[int]) -> Iterator[tuple[int, NDArray[Any]]]:
+    def read_many(self, chunks: Iterable[int], keep: bool = True) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (number, chunk) in the given order, while the next ones are being fetched."""
         rest = iter(chunks)
         if self._largest == 0:
             # One chunk tells how large they are, before several are asked for.
             for chunk in rest:
-                yield chunk, self.read(chunk)
+                yield chunk, self.read(chunk, keep)
                 break
         yield from self._prefetcher.map(
-            lambda chunk: (chunk, self.read(chunk)), rest, self._look_ahead(), at_hand=self._kept
+            lambda chunk: (chunk, self.read(chunk, keep)), rest, self._look_ahead(), at_hand=self._kept
         )
 
     def _kept(self, chunk: int) -> tuple[int, NDArray[Any]] | None:
@@ -215,7 +217,6 @@ class ChunkReader:
 
     def _keep(self, chunk: int, array: NDArray[Any]) -> None:
         """Cache a chunk and drop those used longest ago."""
-        self._largest = max(self._largest, array.nbytes)
         room = self.memory_limit // 2
         if array.nbytes > room:
             return

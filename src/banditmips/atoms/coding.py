@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.panels import Panels
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.codes import MAX_BITS, Codes, bytes_for_atom
 from banditmips.core.rotation import Rotation
@@ -14,8 +16,8 @@ from banditmips.core.rotation import Rotation
 __all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
 
 _LEAST_CENTRED, _MOST_CENTRED = 32, 256
-"""Atoms whose mean is taken off all, a sixteenth of all between these two: the mean of 256 strays from that of all by a
-sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 32 by a 64th."""
+"""Atoms whose mean is taken off all, a sixteenth of them between these two: the mean of 256 strays from that of all by
+a sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 32 by a 64th."""
 
 
 _LEAST_CELLS = 1024
@@ -43,35 +45,45 @@ def codes_size(d: int, bytes_of_atom: float | None) -> CodesSize | None:
     return CodesSize(n_cells, 1) if n_cells >= min(_LEAST_CELLS, width) else None
 
 
-def choose_codes(store: AtomStore, seed: int, size: CodesSize) -> Codes:
-    """Make room for the codes of all atoms, about the mean of some of them."""
+def choose_codes(
+    store: AtomStore, seed: int, size: CodesSize, panels: Panels, centre: NDArray[Any] | None = None
+) -> Codes:
+    """Make room for the codes of all atoms, about the mean of some of them, unless the centre is known."""
     n, d = store.shape
-    n_centred = min(n, _MOST_CENTRED, max(_LEAST_CENTRED, n // 16))
-    rows = np.unique(np.linspace(0, n - 1, n_centred).astype(np.int64))
-    centre = _mean_of(store, rows)
-    if store.dtype.itemsize <= 4:
-        centre = centre.astype(np.float32)
-    # Not finite where an entry is not (the pass over the atoms will say which), or where sums overflow.
-    if not np.isfinite(centre).all():
-        centre = np.zeros(d, dtype=centre.dtype)
+    if centre is None:
+        centre = _mean_of_some(store, panels)
+        if store.dtype.itemsize <= 4:
+            centre = centre.astype(np.float32)
+        # Not finite where an entry is not (the pass over the atoms will say which), or where sums overflow.
+        if not np.isfinite(centre).all():
+            centre = np.zeros(d, dtype=centre.dtype)
     return Codes(Rotation(d, seed), centre, n, size.n_cells, size.n_bits)
 
 
-def _mean_of(store: AtomStore, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    d = store.shape[1]
+def _mean_of_some(store: AtomStore, panels: Panels) -> NDArray[np.float64]:
+    """Mean of rows from all over; of the first ones, where others could not be had without reading most of a file."""
+    n, d = store.shape
+    most = min(n, _MOST_CENTRED, max(_LEAST_CENTRED, n // 16))
+    rows = panels.spread_rows(most)
     total = np.zeros(d)
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(store, "array"):
+        if rows is None:
+            first = panels.first()
+            step = -(-len(first) // most)
+            some = first[::step]
+            for values in some:
+                total += values
+            return total / len(some)
+        if isinstance(store, DenseStore):
             for row in rows:
                 total += store.array[row]
-        else:
-            step = max(1, (1 << 22) // d)
-            columns = np.arange(d)
-            for start in range(0, rows.size, step):
-                some = rows[start : start + step]
-                values = np.empty((some.size, d))
-                store.gather(some, columns, values)
-                total += values.sum(axis=0)
+            return total / rows.size
+        step = max(1, (1 << 22) // d)
+        columns = np.arange(d)
+        for start in range(0, rows.size, step):
+            values = np.empty((min(step, rows.size - start), d))
+            store.gather(rows[start : start + step], columns, values)
+            total += values.sum(axis=0)
         return total / rows.size
 
 
@@ -87,3 +99,13 @@ class CodesKeeper:
         """Encode rows, of which the first one is this."""
         assert first_column == 0
         self.codes.encode(first_row, values)
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return the codes of the first rows."""
+        arrays = self.codes.arrays()
+        centre = arrays.pop("centre")
+        by_atom = {
+            name: array[:, :n_rows] if name in ("scales", "errors") else array[:n_rows]
+            for name, array in arrays.items()
+        }
+        return {"centre": centre, **by_atom}

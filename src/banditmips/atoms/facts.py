@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import ChainMap, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._threads import map_in_order
+from banditmips._threads import count_threads, map_in_order
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
+from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
+from banditmips.atoms.panels import Panel, Panels
 from banditmips.atoms.parts import all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
@@ -21,7 +25,6 @@ __all__ = [
     "CONVERTED_ENTRIES",
     "AtomFacts",
     "FactsCollector",
-    "Keeper",
     "collect_facts",
     "derived_scatter",
     "facts_bytes",
@@ -37,8 +40,10 @@ _NEAR_ENTRIES = 1 << 17
 _ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
 """Entries and rows that are looked at together where nothing has to be read or copied for it: as many as make the sums
 of the columns, which each block has for itself, a small matter."""
-_SPARSE_ENTRIES = 1 << 16
-"""Stored entries looked at together: they take 4 MB while their rows, columns and squares are written down."""
+_STRIPE_ENTRIES = 1 << 22
+"""Entries of a panel that are looked at together: a thread's work for some milliseconds."""
+_MOST_THREADS = 8
+"""Threads that look at what is read: more would wait for the disk."""
 CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
@@ -135,24 +140,6 @@ def derived_scatter(squared_norms: NDArray[Any], means: NDArray[Any], d: int) ->
     return np.maximum(np.where(np.isfinite(scatter), scatter, np.inf), 0.0)
 
 
-class Keeper(Protocol):
-    """Keeps something of the atoms while `fit` reads them.
-
-    Attributes
-    ----------
-    wants_given : bool
-        Whether entries are wanted as they were given; in single or double precision otherwise.
-    wants_rows : bool
-        Whether only whole rows are of use.
-    """
-
-    wants_given: bool
-    wants_rows: bool
-
-    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
-        """Take entries, the first of which is at this row and column."""
-
-
 class _Seen(NamedTuple):
     """What was seen of some rows at neighbouring columns. Means are less the rows' bases."""
 
@@ -160,6 +147,10 @@ class _Seen(NamedTuple):
     scatter: NDArray[np.float64]
     low: float
     high: float
+
+
+_SeenRows = tuple[_Seen, NDArray[np.float64]]
+"""What was seen of whole rows, and their squares by column."""
 
 
 class FactsCollector:
@@ -177,7 +168,8 @@ class FactsCollector:
     scatter : float64, shape (n,)
         Of the entries of each row that were seen so far.
     column_squares : float64, shape (d,)
-    low, high : float
+    range : float64, shape (2,)
+        The smallest and the largest entry.
     """
 
     def __init__(
@@ -191,28 +183,66 @@ class FactsCollector:
         self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
         self.scatter = np.zeros(n)
         self.column_squares = np.zeros(d)
-        self.low, self.high = np.inf, -np.inf
+        self.range = np.array([np.inf, -np.inf])
+
+    @property
+    def low(self) -> float:
+        """Smallest entry so far."""
+        return float(self.range[0])
+
+    @property
+    def high(self) -> float:
+        """Largest entry so far."""
+        return float(self.range[1])
 
     def add(self, first_row: int, values: NDArray[Any], first_column: int = 0) -> None:
         """Look at entries, the first of which is at this row and column."""
         columns = self.column_squares[first_column : first_column + values.shape[1]]
         self._merge(first_row, values, self._look(first_row, values, first_column, columns))
 
-    def add_rows(self, store: DenseStore, n_jobs: int) -> None:
+    def add_rows(self, store: DenseStore, n_jobs: int, follower: Follower = NO_FOLLOWER) -> None:
         """Look at all of the atoms in memory, in threads.
 
         Blocks are the same and are added up in the same order at any number of threads: so are the facts, to the bit.
         """
-        d = store.shape[1]
+        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * store.shape[1])))
+        for block, seen in zip(blocks, map_in_order(self._look_at_rows, blocks, n_jobs), strict=True):
+            self._merge_rows(block, seen, follower)
 
-        def look(block: tuple[int, NDArray[Any]]) -> tuple[_Seen, NDArray[np.float64]]:
-            columns = np.zeros(d)
-            return self._look(*block, 0, columns), columns
+    def add_panels(self, panels: Panels, n_jobs: int, follower: Follower = NO_FOLLOWER) -> None:
+        """Look at all rows of atoms that have to be read, in threads, while the next ones are read."""
+        n_threads = min(count_threads(n_jobs), _MOST_THREADS)
+        waiting: deque[tuple[Panel, Future[_SeenRows]]] = deque()
 
-        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * d)))
-        for (first_row, values), (seen, columns) in zip(blocks, map_in_order(look, blocks, n_jobs), strict=True):
-            self._merge(first_row, values, seen)
-            self.column_squares += columns
+        def merge_all_but(n_left: int) -> None:
+            while len(waiting) > n_left:
+                block, future = waiting.popleft()
+                self._merge_rows(block, future.result(), follower)
+
+        with ThreadPoolExecutor(n_threads, "banditmips-fit") as pool:
+            try:
+                for panel in panels.from_row(follower.begin(self)):
+                    for block in _stripes(panel):
+                        if n_threads == 1:
+                            self._merge_rows(block, self._look_at_rows(block), follower)
+                        else:
+                            waiting.append((block, pool.submit(self._look_at_rows, block)))
+                    merge_all_but(panels.n_waiting)
+                    del panel, block  # before memory is taken for the next
+                merge_all_but(0)
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+    def _look_at_rows(self, block: Panel) -> _SeenRows:
+        columns = np.zeros(self.column_squares.size)
+        return self._look(*block, 0, columns), columns
+
+    def _merge_rows(self, block: Panel, seen_rows: _SeenRows, follower: Follower) -> None:
+        (first_row, values), (seen, columns) = block, seen_rows
+        self._merge(first_row, values, seen)
+        self.column_squares += columns
+        follower.seen(values.size, first_row + len(values))
 
     def _look(
         self, first_row: int, values: NDArray[Any], first_column: int, column_squares: NDArray[np.float64]
@@ -260,7 +290,23 @@ class FactsCollector:
             self.scatter[rows] += seen.scatter + difference * (before * share) * difference
         self._offsets[rows] += difference * share
         self._counts[rows] += size
-        self.low, self.high = min(self.low, seen.low), max(self.high, seen.high)
+        self.range[:] = min(self.low, seen.low), max(self.high, seen.high)
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is known after so many whole rows, with what keepers have kept of them; views, by name."""
+        rows = {"bases": self._bases, "offsets": self._offsets, "scatter": self.scatter}
+        known = {name: array[:n_rows] for name, array in rows.items()}
+        kept = (keeper.known_of(n_rows) for keeper in self._keepers)
+        return dict(ChainMap({**known, "column_squares": self.column_squares, "range": self.range}, *kept))
+
+    def restore(self, n_rows: int, known: Mapping[str, NDArray[Any]]) -> None:
+        """Take what `known_of` has given before, instead of reading so many rows."""
+        for name, array in self.known_of(n_rows).items():
+            if array.shape != known[name].shape or array.dtype != known[name].dtype:
+                shapes = f"{known[name].dtype} of shape {known[name].shape}, not {array.dtype} of {array.shape}"
+                raise ValueError(f"what is known of the first {n_rows} rows is of another kind: {name} holds {shapes}")
+            array[...] = known[name]
+        self._counts[:n_rows] = self.column_squares.size
 
     def means(self, rows: slice = slice(None)) -> NDArray[np.float64]:
         """Means of the entries of some rows."""
@@ -276,6 +322,14 @@ class FactsCollector:
         # Single precision is enough for weights.
         column_squares = np.minimum(self.column_squares, 1e38).astype(np.float32)
         return AtomFacts(self.squared_norms(), self.means(), self.scatter, self.low, self.high, column_squares)
+
+
+def _stripes(panel: Panel) -> Iterator[Panel]:
+    """Cut a panel into pieces of a size that does not depend on who looks at them."""
+    first_row, values = panel
+    step = max(1, _STRIPE_ENTRIES // values.shape[1])
+    for start in range(0, len(values), step):
+        yield first_row + start, values[start : start + step]
 
 
 def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -304,50 +358,33 @@ def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return copied
 
 
-def collect_facts(store: AtomStore, keepers: Sequence[Keeper] = (), n_jobs: int = 1, check: bool = True) -> AtomFacts:
+def collect_facts(
+    store: AtomStore,
+    keepers: Sequence[Keeper] = (),
+    n_jobs: int = 1,
+    check: bool = True,
+    follower: Follower = NO_FOLLOWER,
+    panels: Panels | None = None,
+) -> AtomFacts:
     """Read every entry once; a NaN or an infinity is an error that names its row and column.
 
     `keepers` take what is to be kept on the way. What was recorded of packed atoms is believed. Without `check`,
-    entries that are not finite are let through.
+    entries that are not finite are let through. `panels` are the store's, if somebody has begun to read them.
     """
     from banditmips.atoms.packed import PackedStore
+    from banditmips.atoms.sparse_facts import collect_sparse_facts
 
     if isinstance(store, PackedStore) and not keepers:
         return store.facts
     if isinstance(store, SparseStore) and not keepers:
-        return _sparse_facts(store)
+        return collect_sparse_facts(store)
     collector = FactsCollector(*store.shape, keepers=keepers, check=check)
     if isinstance(store, DenseStore):
-        collector.add_rows(store, n_jobs)
+        collector.add_rows(store, n_jobs, follower)
     elif any(keeper.wants_rows for keeper in keepers):
-        for first_row, block in store.blocks(_BLOCK_ENTRIES):
-            collector.add(first_row, block)
+        collector.add_panels(panels or Panels(store), n_jobs, follower)
     else:
         for part in all_parts(store, _BLOCK_ENTRIES):
             collector.add(part.rows.start, part.values, part.first_column)
+            follower.seen(part.values.size, None)
     return collector.facts()
-
-
-def _sparse_facts(store: SparseStore) -> AtomFacts:
-    """Do the same from the stored entries alone, which are read twice: sums about the mean need the mean."""
-    n, d = store.shape
-    counts, sums, scatter, column_squares = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(d)
-    low, high = (0.0, 0.0) if store.n_stored < n * d else (np.inf, -np.inf)
-    for rows, columns, values in store.pieces(_SPARSE_ENTRIES):
-        if not np.isfinite(values).all():
-            at = int(np.flatnonzero(~np.isfinite(values))[0])
-            text = f"atoms has {values[at]} at row {{row}}, column {columns[at]} (argument 'atoms')"
-            raise BadAtomError(text, rows[at])
-        low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
-        np.add.at(counts, rows, 1.0)
-        np.add.at(sums, rows, values)
-        with np.errstate(over="ignore"):
-            np.add.at(column_squares, columns, values**2)
-    means = sums / d
-    with np.errstate(over="ignore"):
-        for rows, _, values in store.pieces(_SPARSE_ENTRIES):
-            np.add.at(scatter, rows, (values - means[rows]) ** 2)
-        scatter += (d - counts) * means**2
-        squared_norms = scatter + d * means**2
-    weights = np.minimum(column_squares, 1e38).astype(np.float32)
-    return AtomFacts(squared_norms, means, scatter, float(low), float(high), weights)

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError, FileWatch, open_regular, reading_as
+from banditmips._files import CorruptFileError, FileState, FileWatch, open_regular, reading_as
 from banditmips.atoms.grid import ChunkGrid, GridStore, regular_edges
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import PartStore, check_matrix
@@ -32,6 +32,7 @@ class _Hdf5Grid(ChunkGrid):
         # A file that HDF5 keeps in memory, or in several parts, has no times of its own.
         on_disk = dataset.file.driver in ("sec2", "stdio") and os.path.isfile(dataset.file.filename)
         self._watch = FileWatch(dataset.file.filename) if on_disk else None
+        self.n_files = int(on_disk)
         n, d = dataset.shape
         self.counts_bytes = dataset.chunks is not None and not dataset.is_virtual
         if self.counts_bytes:
@@ -67,6 +68,15 @@ class _Hdf5Grid(ChunkGrid):
         """Raise if the file is not what it was when it was opened."""
         if self._watch is not None:
             self._watch.check()
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of the file, if it is one."""
+        return np.array([] if self._watch is None else [self._watch.state], dtype=np.int64).reshape(-1, 2)
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Raise if the file is not what it was when an index was fitted to it."""
+        if self._watch is not None:
+            self._watch.expect(FileState(*states[0].tolist()))
 
     def describe(self, i: int, j: int) -> str:
         """Name a chunk by its place."""

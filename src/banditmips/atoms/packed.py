@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from banditmips.atoms.facts import AtomFacts
 from banditmips.atoms.parts import PartStore
 from banditmips.packing.layout import PackLayout
+
+if TYPE_CHECKING:
+    from banditmips.atoms.origin import Origin
 
 __all__ = ["PackedStore"]
 
@@ -35,11 +38,16 @@ class PackedStore:
     ----------
     seed : int
         The seed of the order of coordinates; searches must have the same.
+    by_row : PartStore
+        All of them by row.
+    origin : Origin, or None
+        Where they were found.
     facts : AtomFacts
         What `fit` needs to know, without reading the atoms.
     """
 
     by_column = True
+    origin: Origin | None = None
 
     def __init__(
         self,
@@ -57,7 +65,7 @@ class PackedStore:
         self.seed = layout.seed
         self.memory_limit = memory_limit
         self._by_coordinate = by_coordinate
-        self._by_row = by_row
+        self.by_row = by_row
         self._load_facts = load_facts
         self._sorter = np.argsort(order)
 
@@ -65,6 +73,20 @@ class PackedStore:
     def facts(self) -> AtomFacts:
         """What was learnt of the atoms when they were packed."""
         return self._load_facts()
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file that the atoms are in."""
+        return np.concatenate([self.by_row.states(), self._by_coordinate.states()])
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change when one is read."""
+        self.by_row.expect(states[: self.by_row.n_files])
+        self._by_coordinate.expect(states[self.by_row.n_files :])
+
+    @property
+    def n_files(self) -> int:
+        """Files that the atoms are in."""
+        return self.by_row.n_files + self._by_coordinate.n_files
 
     @property
     def is_whole(self) -> bool:
@@ -78,10 +100,10 @@ class PackedStore:
         if packed.all():
             self._by_coordinate.gather(places, rows, out.T)
         elif not packed.any():
-            self._by_row.gather(rows, columns, out)
+            self.by_row.gather(rows, columns, out)
         else:
             part = np.empty((rows.size, np.count_nonzero(~packed)), dtype=self.dtype)
-            self._by_row.gather(rows, columns[~packed], part)
+            self.by_row.gather(rows, columns[~packed], part)
             out[:, ~packed] = part
             part = np.empty((np.count_nonzero(packed), rows.size), dtype=self.dtype)
             self._by_coordinate.gather(places[packed], rows, part)
@@ -105,11 +127,11 @@ class PackedStore:
         objective: int,
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
-        return self._by_row.scores(rows, columns, query, objective)
+        return self.by_row.scores(rows, columns, query, objective)
 
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, block of rows) over all rows."""
-        return self._by_row.blocks(max_entries)
+        return self.by_row.blocks(max_entries)
 
 
 def _entries_read(chunk: tuple[int, int], first: NDArray[np.int64], second: NDArray[np.int64]) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.rows import Rows
+
+if TYPE_CHECKING:
+    from banditmips.atoms.origin import Origin
 
 __all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "part_sums", "plain_floats"]
 
@@ -74,15 +78,27 @@ class PartStore(ABC):
         Coordinates that come with one: 1 where single coordinates can be read.
     line_cost : float
         Bytes read for a line of one row, over those that it takes.
+    line_time : float
+        Time of a byte of a line, over that of one that is read with everything.
     by_column : bool
         Whether the entries of a coordinate lie together, rather than those of an atom.
+    memory_limit : int
+        Bytes of atoms that may be held at a time.
+    n_files : int
+        Files that they are in; 0 where no system can be asked about them.
+    origin : Origin, or None
+        Where they were found, if they can be found there again.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    memory_limit = 1 << 28
     line_width: int
+    n_files = 0
     line_cost = 1.0
+    line_time = 1.0
     by_column = False
+    origin: Origin | None = None
 
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
@@ -95,6 +111,13 @@ class PartStore(ABC):
     @abstractmethod
     def share_of_rows(self, n_rows: int) -> float:
         """Return what part of everything has to be read for so many rows that lie anywhere."""
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of each file that the atoms are in (one in each row); none behind a URL."""
+        return np.empty((0, 2), dtype=np.int64)
+
+    def expect(self, states: NDArray[np.int64]) -> None:  # noqa: B027 (there may be nothing to be looked at)
+        """Take other states of the files for a change, now or when they are read: an index was fitted to these."""
 
     @property
     def n_lines(self) -> int:
@@ -148,15 +171,29 @@ class PartStore(ABC):
             array[part.rows, part.first_column : part.stop_column] = part.values
         return DenseStore(array)
 
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin, and at last n: of at most so many rows, if so few can be had alone.
+
+        Groups that are read one after another are read once: no page, and no chunk, is in two of them.
+        """
+        n = self.shape[0]
+        return np.append(np.arange(0, n, most), n)
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups of neighbouring rows."""
+        for first, stop in pairwise(edges.tolist()):
+            yield first, self._assembled(stop - first, self.read_parts(np.arange(first, stop), [(0, self.shape[1])]))
+
+    def _assembled(self, n_rows: int, parts: Iterator[Part]) -> NDArray[Any]:
+        block = np.empty((n_rows, self.shape[1]), dtype=self.dtype)
+        for part in parts:
+            block[part.rows, part.first_column : part.stop_column] = part.values
+        return block
+
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, dense block of rows) over all rows."""
         n, d = self.shape
-        step = max(1, max_entries // d)
-        for start in range(0, n, step):
-            block = np.empty((min(step, n - start), d), dtype=self.dtype)
-            for part in self.read_parts(np.arange(start, start + len(block)), [(0, d)]):
-                block[part.rows, part.first_column : part.stop_column] = part.values
-            yield start, block
+        return self.read_groups(np.append(np.arange(0, n, max(1, max_entries // d)), n))
 
 
 def part_sums(

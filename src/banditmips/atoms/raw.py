@@ -11,6 +11,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError, FileState, open_regular, read_at
 from banditmips.atoms.chunks import read_patiently
+from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
@@ -32,6 +34,10 @@ _SEEK = 1 << 16
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
+_SHORT_READ = 4.0
+"""Time of a byte that is read a page at a time, over that of one of a long read."""
+GROUPS_AHEAD = 2
+"""Groups of whole rows that are read while one is looked at."""
 
 
 class _Task(NamedTuple):
@@ -77,16 +83,19 @@ class RawStore(PartStore):
         self.path = Path(path)
         self.shape = shape
         self.dtype = dtype
+        self.n_files = 1
         self._offset = offset
         self.by_column = fortran
-        self._memory_limit = memory_limit
+        self.memory_limit = memory_limit
         n, d = shape
         self._length = n if fortran else d
         self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
         self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
         # A line as long as a page lies in two of them, unless all rows begin where a page does.
         self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
+        self.line_time = 1.0 if fortran else _SHORT_READ
         self._prefetcher = Prefetcher(_N_THREADS)
+        self._fitted = False
         self._open()
         end = offset + n * d * dtype.itemsize
         if self._state.size < end:
@@ -121,7 +130,16 @@ class RawStore(PartStore):
         self._close()
 
     def _check_unchanged(self) -> None:
-        self._state.check(FileState.of(self._descriptor), self.path)
+        self._state.check(FileState.of(self._descriptor), self.path, fitted=self._fitted)
+
+    def states(self) -> NDArray[np.int64]:
+        """Return the size and the time of change of the file."""
+        return np.array([self._state], dtype=np.int64)
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Raise if the file is not what it was when an index was fitted to it."""
+        self._state, self._fitted = FileState(*states[0].tolist()), True
+        self._check_unchanged()
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""
@@ -138,6 +156,38 @@ class RawStore(PartStore):
     def _few(self, n_rows: int) -> bool:
         """Whether rows of a file in Fortran order are read one by one, rather than with all between them."""
         return n_rows * _SEEK < self._length * self.dtype.itemsize
+
+    def read_whole(self) -> DenseStore:
+        """Read everything into an array in the order in which it is stored, several pieces at once."""
+        array = np.empty(self.shape, dtype=self.dtype, order="F" if self.by_column else "C")
+        majors = array.T if self.by_column else array
+        step = max(1, self._piece // self._length)
+
+        def read(first: int) -> None:
+            some = majors[first : first + step]
+            self._run(_Task(np.arange(first, first + len(some)), [(0, self._length)], [], some))
+
+        begins = range(0, len(majors), step)
+        # One piece is not worth a thread.
+        for _ in self._prefetcher.map(read, begins, _LOOK_AHEAD if len(begins) > 1 else 0):
+            pass
+        return DenseStore(array)
+
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin; in Fortran order all rows are one, if fewer would be read with others."""
+        n, itemsize = self.shape[0], self.dtype.itemsize
+        alone = not self.by_column or (most * itemsize >= 2 * PAGE and (n - most) * itemsize >= _SEEK)
+        return np.append(np.arange(0, n, most if alone else n), n)
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups; the next ones are read meanwhile."""
+        if self.by_column:
+            yield from super().read_groups(edges)
+            return
+        spans = [(0, self.shape[1])]
+        tasks = (self._task(np.arange(first, stop), spans, []) for first, stop in pairwise(edges.tolist()))
+        for task in self._prefetcher.map(self._run, tasks, GROUPS_AHEAD):
+            yield int(task.majors[0]), task.box
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""

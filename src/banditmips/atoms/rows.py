@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +31,31 @@ class RowRange(PartStore):
         self.shape = (stop - start, d)
         self.dtype = whole.dtype
         self.line_width = whole.line_width
-        self.line_cost = whole.line_cost
+        self.line_cost, self.line_time = whole.line_cost, whole.line_time
         self.by_column = whole.by_column
+        self.memory_limit = whole.memory_limit
+        self.n_files = whole.n_files
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         return self._whole.read_parts(rows + self._start, spans)
+
+    def states(self) -> NDArray[np.int64]:
+        """Return size and time of change of the files that the atoms are in."""
+        return self._whole.states()
+
+    def expect(self, states: NDArray[np.int64]) -> None:
+        """Take other states of the files for a change."""
+        self._whole.expect(states)
+
+    def row_groups(self, most: int) -> NDArray[np.int64]:
+        """Return where groups of rows begin."""
+        return np.unique(np.clip(self._whole.row_groups(most) - self._start, 0, self.shape[0]))
+
+    def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, whole rows) for each of these groups."""
+        for first, block in self._whole.read_groups(edges + self._start):
+            yield first - self._start, block
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return the spans that are best read for the sake of these columns."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._extras import require
-from banditmips._tables import replacing
+from banditmips._result_files import replacing
 
 __all__ = ["Sound", "read_sound", "write_sound"]
 

@@ -48,8 +48,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:#.3g} s"
 
 
-def parse_bytes(text: str) -> int:
-    """Read a number of bytes with or without a unit.
+def parse_bytes(text: str, name: str = "memory_limit") -> int:
+    """Read a number of bytes with or without a unit; `name` is what an error calls it.
 
     Examples
     --------
@@ -58,5 +58,5 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]|[kmg]i)?b?", text.strip().lower())
     if match is None:
-        raise ValueError(f"memory_limit must be a number of bytes as in 512MB or 2GB, got {text!r}")
+        raise ValueError(f"{name} must be a number of bytes as in 512MB or 2GB, got {text!r}")
     return int(float(match[1]) * _UNITS[match[2] or ""])

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from banditmips import datasets
 from banditmips._index import BanditMIPS
 from banditmips._result import SearchResult
+from banditmips._result_files import replacing
 from banditmips._search import search as search_atoms
-from banditmips._tables import replacing
 from banditmips._version import __version__
 from banditmips.cli._console import duration, say, working
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from banditmips._extras import require
 from banditmips._labelled import LabelledMatrix
 from banditmips._result import SearchResult
-from banditmips._tables import FORMATS, check_output, format_of, replacing, result_columns, write_stream
+from banditmips._result_files import FORMATS, check_output, format_of, replacing, result_columns, write_stream
 from banditmips.cli._console import say
 from banditmips.cli._inputs import STANDARD_INPUT
 

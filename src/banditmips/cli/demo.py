@@ -31,7 +31,7 @@ def demo(
 
     Every method runs on one thread, and every answer is checked against products in double precision.
     """
-    from banditmips._tables import check_place
+    from banditmips._result_files import check_place
     from banditmips._validate import Options
 
     Options(delta=delta, seed=seed)

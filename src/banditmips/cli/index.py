@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from banditmips.cli._errors import naming_files
 from banditmips.cli._help import help_of, help_without_command
 from banditmips.cli._names import LAYOUTS
 from banditmips.cli.search import DEFAULT_K, tell_work
+
+if TYPE_CHECKING:
+    from banditmips._index import BanditMIPS
 
 __all__ = ["index"]
 
@@ -31,6 +34,15 @@ _INFO_FORMATS = ("text", "json")
 Index = Annotated[
     Path,
     typer.Argument(metavar="INDEX", help="Index that build has written, by custom named *.bm.", show_default=False),
+]
+AtomsPlace = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--atoms",
+        metavar="FILE",
+        help="Where the atoms are now, if they stayed in a file of their own that was moved since.",
+        show_default=False,
+    ),
 ]
 
 
@@ -57,23 +69,40 @@ def build(
             metavar="BYTES", help="What may be kept beside the atoms, as in 512MB or 2GB.", show_default=False
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write down how far it is: after a kill, the same command goes on from there.",
+            show_default=False,
+        ),
+    ] = None,
     id_column: given.IdColumn = None,
     no_ids: given.NoIds = False,
     key: given.Key = None,
     header: given.Header = None,
+    memory_limit: given.MemoryLimit = "256MiB",
 ) -> None:
-    """Read atoms, prepare them for searches, and write both into one file.
+    """Read atoms, prepare them for searches, and write what was prepared into one file, with atoms that are few.
 
-    The file appears whole or not at all. Its searches may have another delta and objective; the seed and the layout
-    stay.
+    Atoms that take more than half of --memory-limit stay in their own file, which searches read as well. The index
+    appears whole or not at all. Its searches may have another delta and objective; the seed and the layout stay.
     """
     from banditmips._index import BanditMIPS
-    from banditmips._tables import check_place
-    from banditmips.cli._inputs import Reading, read_atoms, shown
+    from banditmips._result_files import check_place
+    from banditmips.cli._inputs import STANDARD_INPUT, Reading, read_atoms, shown
 
-    named = {"atoms": shown(atoms), "layout": "--layout", "memory_limit": "--max-extra-memory"}
+    named = {
+        "atoms": shown(atoms),
+        "checkpoint": "--checkpoint",
+        "layout": "--layout",
+        "max_extra_memory": "--max-extra-memory",
+        "memory_limit": "--memory-limit",
+    }
     with naming_files(**named):
-        extra = None if max_extra_memory is None else parse_bytes(max_extra_memory)
+        extra = None if max_extra_memory is None else parse_bytes(max_extra_memory, "max_extra_memory")
+        # What comes on standard input is in no file that would be there tomorrow.
+        limit = None if atoms == STANDARD_INPUT else parse_bytes(memory_limit)
         options: dict[str, Any] = {
             "delta": delta,
             "seed": seed,
@@ -81,19 +110,26 @@ def build(
             "objective": objective,
             "layout": layout,
         }
-        made = BanditMIPS(**options, max_extra_memory=extra)
+        made = BanditMIPS(**options, max_extra_memory=extra, progress=on_terminal())
         check_place(index)
         if index.exists() and Path(atoms).exists() and index.samefile(atoms):
             raise ValueError(f"{index} holds the atoms: choose another file for the index")
-        read = read_atoms(atoms, Reading(key, header, id_column, not no_ids))
+        read = read_atoms(atoms, Reading(key, header, id_column, not no_ids, limit))
         start = time.perf_counter()
-        with working("fitting an index"):
-            made.fit(read.matrix, ids=read.ids)
+        made.fit(read.matrix, ids=read.ids, checkpoint=checkpoint).set_params(progress=False)
         fitted = duration(time.perf_counter() - start)
     with working(f"writing {index}"):
         made.save(index)
     shape = f"{made.n_atoms:,} x {made.n_coordinates:,} atoms"
-    say(f"{shape} fitted in {fitted} and written to {index}: {index.stat().st_size:,} bytes")
+    stay = f"; the atoms stay in {atoms}" if _in_file(made) else ""
+    say(f"{shape} fitted in {fitted} and written to {index}: {index.stat().st_size:,} bytes{stay}")
+
+
+def _in_file(made: BanditMIPS) -> bool:
+    from banditmips.atoms import PartStore
+    from banditmips.atoms.packed import PackedStore
+
+    return isinstance(made._known.store, (PartStore, PackedStore))
 
 
 def info(
@@ -106,6 +142,7 @@ def info(
             autocompletion=one_of(_INFO_FORMATS),
         ),
     ] = "text",
+    atoms: AtomsPlace = None,
 ) -> None:
     """Say what an index holds: its atoms, its size, its options."""
     from banditmips._index import load
@@ -113,9 +150,9 @@ def info(
 
     if format not in _INFO_FORMATS:
         raise ValueError(f"--format must be one of {', '.join(_INFO_FORMATS)}, got {format!r}")
-    opened = load(index)
+    opened = load(index, atoms=atoms)
     file = read_file(index)
-    atoms = [array for name, array in file.arrays.items() if name.startswith("atoms")]
+    held = [array for name, array in file.arrays.items() if name.startswith("atoms") and not name.endswith("_states")]
     removed = file.arrays.get("removed")
     facts: dict[str, Any] = {
         "path": str(index),
@@ -123,9 +160,10 @@ def info(
         "n_coordinates": opened.n_coordinates,
         "n_removed": 0 if removed is None else int(removed.sum()),
         "stored_as": ", ".join(file.metadata["stores"]),
-        "dtype": str(atoms[0].dtype),
+        "atoms_in": [told["path"] for told in file.metadata.get("files", [])] if atoms is None else atoms,
+        "dtype": str(opened.dtype),
         "file_bytes": index.stat().st_size,
-        "atom_bytes": sum(array.nbytes for array in atoms),
+        "atom_bytes": sum(array.nbytes for array in held),
         "extra_bytes": opened.extra_bytes,
         "format_version": file.format_version,
         "options": file.metadata["settings"],
@@ -134,6 +172,8 @@ def info(
         print(json.dumps(facts, indent=2))
         return
     print(f"{facts['n_atoms']:,} x {facts['n_coordinates']:,} atoms, {facts['dtype']}, {facts['stored_as']}")
+    for place in facts["atoms_in"]:
+        print(f"the atoms are in {place}")
     print(f"removed: {facts['n_removed']:,}")
     print(f"bytes: {facts['file_bytes']:,} in the file, {facts['atom_bytes']:,} of them atoms")
     print(f"memory beside the atoms: {facts['extra_bytes']:,} bytes")
@@ -143,10 +183,10 @@ def info(
 
 def verify(index: Index) -> None:
     """Read the whole file, and compare every block with its checksum."""
-    from banditmips._index import load
+    from banditmips._saved import read_file
 
     with working(f"reading {index}"):
-        load(index).verify()
+        read_file(index).verify()
     print(f"{index}: every block matches its checksum")
 
 
@@ -176,10 +216,11 @@ def search(
     absolute: given.Absolute = False,
     budget: given.Budget = None,
     rescore: given.Rescore = True,
+    atoms: AtomsPlace = None,
 ) -> None:
     """Find the best atoms of an index for each query.
 
-    Prints what banditmips search does. The atoms stay in the file, and what a search does not need is not read.
+    Prints what banditmips search does. The atoms stay in their file, and what a search does not need is not read.
     """
     from banditmips._index import load
     from banditmips.cli._inputs import Reading, read_queries, shown
@@ -196,12 +237,12 @@ def search(
     }
     with naming_files(queries=shown(queries)):
         destination = Destination.choose(output, format, str(index), queries)
-        opened = load(index)
+        opened = load(index, atoms=atoms)
         n, d = opened.n_atoms, opened.n_coordinates
         read = read_queries(queries, Reading(query_key, header, query_id_column, not no_ids), d, str(index))
         start = time.perf_counter()
         result = opened.search(read.matrix, min(DEFAULT_K, n) if k is None else k, **options)
-        tell_work(result, (n, d), 1, f"searched in {duration(time.perf_counter() - start)}")
+        tell_work(result, (n, d), opened.dtype.itemsize, f"searched in {duration(time.perf_counter() - start)}")
     write_result(result, destination, opened.ids, read)
 
 

@@ -65,7 +65,7 @@ def pursue(
 
     Notes are ranked whatever their phase: each is a sine together with its cosine.
     """
-    from banditmips._tables import check_place
+    from banditmips._result_files import check_place
     from banditmips.audio import read_sound, write_sound
     from banditmips.pursuit._options import PursuitOptions
 
@@ -131,7 +131,7 @@ def _print_components(result: PursuitResult, atoms: SoundDictionary, by_step: bo
     """Print a table on a terminal, and CSV into a pipe."""
     import numpy as np
 
-    from banditmips._tables import write_csv
+    from banditmips._result_files import write_csv
 
     groups = result.indices if result.indices.ndim == 1 else result.indices[:, 0] // 2
     energy = result.signal_norm**2
@@ -160,7 +160,7 @@ def _print_components(result: PursuitResult, atoms: SoundDictionary, by_step: bo
 
 
 def _draw(sound: Sound, reconstruction: Any, picture: Path, title: str) -> None:
-    from banditmips._tables import replacing
+    from banditmips._result_files import replacing
     from banditmips.audio import plot_spectrograms
 
     try:

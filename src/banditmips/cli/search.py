@@ -142,7 +142,7 @@ def tell_work(result: SearchResult, shape: tuple[int, int], entry_bytes: int, ho
     """Say on stderr what a batch took."""
     (n, d), m = shape, result.indices.shape[0]
     asked = f"{m:,} {'query' if m == 1 else 'queries'}"
-    say(f"{n:,} x {d:,} atoms, {asked}: {how_long} (with loading the kernels)")
+    say(f"{n:,} x {d:,} atoms, {asked}: {how_long}")
     if m:
         n_multiplies = int(result.n_multiplies.sum())
         stops = ", ".join(f"{count:,} {reason}" for reason, count in Counter(result.stop_reason).most_common())

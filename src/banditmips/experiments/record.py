@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from banditmips._tables import replacing
+from banditmips._result_files import replacing
 from banditmips._version import __version__
 from banditmips.experiments.entries import DATASETS
 from banditmips.experiments.origins import origin_of

@@ -71,7 +71,7 @@ class PackWriter:
         self._group = zarr.open_group(self._dest, mode="r+")
         self._open_arrays()
         self.n_finished = journal["finished_blocks"]
-        self._facts.low, self._facts.high = journal["low"], journal["high"]
+        self._facts.range[:] = journal["low"], journal["high"]
         slot = (self.n_finished - 1) % 2
         self._facts.column_squares[:] = read_strictly(self._group["running_squares"], slot, self._dest)
         with self._writing():

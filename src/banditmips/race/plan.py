@@ -17,15 +17,27 @@ from banditmips.race.costs import Costs
 from banditmips.race.schedule import TimedSchedule
 
 if TYPE_CHECKING:
-    from banditmips.atoms import AtomStore
+    from banditmips.atoms import AtomStore, PartStore
     from banditmips.core.codes import Codes
 
-__all__ = ["NO_TIMES", "REGRET", "TOGETHER", "SamplingPlan", "code_times", "coordinates_needed", "full_time"]
+__all__ = [
+    "NO_TIMES",
+    "REGRET",
+    "TOGETHER",
+    "SamplingPlan",
+    "code_times",
+    "coordinates_needed",
+    "file_times",
+    "full_time",
+]
 
 NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
 REGRET = 0.05
 """Part of the time of the full product that finding out whether sampling pays may take."""
+_BYTE_OF_FILE, _SEEK = 1.0, 50_000.0
+"""Nanoseconds of a byte of a file and of going to another place in it: between those of the system's cache and of a
+disk, since nobody knows which of them a row comes from."""
 _MARGIN = 3.0
 """How many times less than the full product sampling must promise to take: a probe of few atoms may be wrong, and atoms
 that are close to the best take more coordinates than a typical one."""
@@ -50,6 +62,14 @@ def code_times(
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
+    return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
+
+
+def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
+    """What the steps of a race on codes take where rows are read from a file, with whatever comes along with them."""
+    n, d = store.shape
+    full = n * d * store.dtype.itemsize * _BYTE_OF_FILE
+    row = full * store.share_of_rows(1) + _SEEK
     return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
 
 

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore, JoinedStore, SparseStore
 from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
 from banditmips.atoms.coding import CodesKeeper, CodesSize, choose_codes, codes_size
-from banditmips.atoms.facts import AtomFacts, Keeper, collect_facts, facts_bytes
+from banditmips.atoms.facts import AtomFacts, collect_facts, facts_bytes
+from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
 from banditmips.atoms.packed import PackedStore
+from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.codes import Codes
 from banditmips.core.numbers import permuted_coordinates
@@ -27,7 +29,6 @@ __all__ = ["Preparation", "extra_bytes"]
 
 _LONG = 4_000
 """Coordinates from which on a tenth of the atoms is what an index may take by default; of shorter ones a fifth."""
-_BLOCK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -41,23 +42,27 @@ class Preparation:
     seed: int
     n_jobs: int
 
-    def of(self, store: AtomStore) -> AtomSet:
+    def of(self, store: AtomStore, follower: Follower = NO_FOLLOWER) -> AtomSet:
         """Read the atoms once and keep what searches need."""
         kept = self._kept(store)
+        if follower.resumes and kept != "codes":
+            raise ValueError(f"checkpoint is for an index that keeps codes, not {kept!r} (layout={self.layout!r})")
+        panels = Panels(store)
         codes = cache = None
         if kept == "codes":
             size = self._codes_size(store)
-            codes = None if size is None else choose_codes(store, self.seed, size)
+            codes = None if size is None else choose_codes(store, self.seed, size, panels, follower.centre)
         elif kept == "coordinates":
             cache = self._cache_size(store)
-        return self._with_bins(self._read(store, codes, cache or 0))
+        return self._with_bins(self._read(store, codes, cache or 0, panels, follower))
 
-    def more(self, old: AtomSet, store: AtomStore) -> AtomSet:
+    def more(self, old: AtomSet, store: AtomStore, follower: Follower = NO_FOLLOWER) -> AtomSet:
         """Read some more atoms, which follow those that are there."""
         if isinstance(store, SparseStore):
             store.settle()
         codes = None if old.codes is None else old.codes.like(store.shape[0])
-        new = self._read(store, codes, 0 if old.cache is None else old.cache.n_coordinates)
+        n_cached = 0 if old.cache is None else old.cache.n_coordinates
+        new = self._read(store, codes, n_cached, Panels(store), follower)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
         joined = AtomSet(
             JoinedStore([*parts, store]),
@@ -91,8 +96,10 @@ class Preparation:
         whole = self.validate and not isinstance(store, PackedStore)
         return "codes" if whole and self.bucket_size is None else "coordinates"
 
-    def _read(self, store: AtomStore, codes: Codes | None, n_cached: int) -> AtomSet:
-        facts, cache = self._pass(store, codes, n_cached)
+    def _read(
+        self, store: AtomStore, codes: Codes | None, n_cached: int, panels: Panels, follower: Follower
+    ) -> AtomSet:
+        facts, cache = self._pass(store, codes, n_cached, panels, follower)
         return AtomSet(
             store,
             facts=facts,
@@ -102,7 +109,9 @@ class Preparation:
             unchecked=not self.validate,
         )
 
-    def _pass(self, store: AtomStore, codes: Codes | None, n_cached: int) -> tuple[AtomFacts | None, WarmCache | None]:
+    def _pass(
+        self, store: AtomStore, codes: Codes | None, n_cached: int, panels: Panels, follower: Follower
+    ) -> tuple[AtomFacts | None, WarmCache | None]:
         """Learn about the atoms what searches need, and fill codes or cache on the way."""
         keepers: list[Keeper] = [] if codes is None else [CodesKeeper(codes)]
         # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.
@@ -114,9 +123,9 @@ class Preparation:
             keepers.append(filler)
         facts = None
         if self.validate:
-            facts = collect_facts(store, keepers, self.n_jobs)
+            facts = collect_facts(store, keepers, self.n_jobs, True, follower, panels)
         elif codes is not None:
-            collect_facts(store, keepers, self.n_jobs, check=False)
+            collect_facts(store, keepers, self.n_jobs, False, follower, panels)
         elif filler is not None:
             for part in all_parts(store, 0):
                 filler.add(part.rows.start, part.values, part.first_column)

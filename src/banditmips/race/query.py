@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore, JoinedStore
+from banditmips.atoms import DenseStore, JoinedStore, PartStore
 from banditmips.atoms.facts import length_of, lengths, longest
+from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Known, Times, answer
 from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
 from banditmips.core.code_source import make_dither
@@ -24,7 +25,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
-from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
+from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed, file_times
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
@@ -220,7 +221,10 @@ class Query:
             return NO_TIMES
         store, codes = self._atoms.store, self._atoms.codes
         assert codes is not None
-        array = getattr(store, "array", None)
+        by_row = store.by_row if isinstance(store, PackedStore) else store
+        if isinstance(by_row, PartStore):
+            return file_times(costs(), codes, by_row)
+        array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
         return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self._n_queries)

@@ -163,7 +163,7 @@ class Situation:
         if not isinstance(store, PartStore) or self.takes_cache():
             return None
         sampled = _share_of_first_round(store, store.n_lines)
-        if sampled > MOST_LINES:
+        if sampled * (store.line_time if self.options.minimise == "time" else 1.0) > MOST_LINES:
             return f"atoms come in {store.n_lines} lines of {store.line_width:,} coordinates, too few to sample from"
         returned = store.share_of_rows(self.k) if self.options.rescore else 0.0
         if sampled + returned >= 1.0:

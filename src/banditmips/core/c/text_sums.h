@@ -54,10 +54,10 @@ DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y
 DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
 #undef DEFINE_SUM_OVER_PAIRS
 
-/* What is left behind the last whole vectors. Inside the loops that call it, its sum might be taken in another order in
- * each of them. */
-NEVER_INLINE double F(last_products)(const REAL *a, const double *b, int64_t count) {
-    double sum = 0;
+/* The sum of a vector of sums and of the products that are left behind it. Inside the functions that call it, it might be
+ * taken in another order in each of them. */
+NEVER_INLINE double F(last_products)(const v_f64 *sums, const REAL *a, const double *b, int64_t count) {
+    double sum = sum_f64(*sums);
     for (int64_t j = 0; j < count; j++) {
         LOAD_UNALIGNED(REAL, x, a + j);
         LOAD_UNALIGNED(double, y, b + j);
@@ -79,7 +79,10 @@ ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b,
             s1[r] += F(load_wide)(a[r] + j + LANES_f64) * b1;
         }
     }
-    for (int r = 0; r < n_rows; r++) out[r] = sum_f64(s0[r] + s1[r]) + F(last_products)(a[r] + j, b + j, d - j);
+    for (int r = 0; r < n_rows; r++) {
+        const v_f64 sums = s0[r] + s1[r];
+        out[r] = F(last_products)(&sums, a[r] + j, b + j, d - j);
+    }
 }
 
 static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {

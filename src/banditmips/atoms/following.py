@@ -1,0 +1,75 @@
+"""Who goes along with the pass of `fit` over the atoms: keepers take something of them, followers say how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from banditmips.atoms.facts import FactsCollector
+
+__all__ = ["NO_FOLLOWER", "Follower", "Keeper"]
+
+
+class Keeper(Protocol):
+    """Keeps something of the atoms while `fit` reads them.
+
+    Attributes
+    ----------
+    wants_given : bool
+        Whether entries are wanted as they were given; in single or double precision otherwise.
+    wants_rows : bool
+        Whether only whole rows are of use.
+    """
+
+    wants_given: bool
+    wants_rows: bool
+
+    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
+        """Take entries, the first of which is at this row and column."""
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is kept of the first rows, by name; what is put there is kept instead."""
+
+
+class Follower(Protocol):
+    """Follows a pass over the atoms: shows how far it is, and writes down what is needed to go on from there.
+
+    Attributes
+    ----------
+    resumes : bool
+        Whether a pass that was broken off is to be gone on with, for which rows must be read one after another.
+    centre : array of shape (d,), or None
+        The centre of the codes, if it is known from a pass that was broken off.
+    """
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a pass that was broken off is to be gone on with."""
+
+    @property
+    def centre(self) -> NDArray[Any] | None:
+        """The centre of the codes."""
+
+    def begin(self, collector: FactsCollector) -> int:
+        """Return how many rows are known from a pass that was broken off, which the collector knows then."""
+
+    def seen(self, n_entries: int, n_rows: int | None) -> None:
+        """Be told of so many entries more, and how many rows are known now, if rows are read one after another."""
+
+
+class _NoFollower:
+    """Nobody follows."""
+
+    resumes = False
+    centre = None
+
+    def begin(self, collector: FactsCollector) -> int:
+        return 0
+
+    def seen(self, n_entries: int, n_rows: int | None) -> None:
+        pass
+
+
+NO_FOLLOWER: Follower = _NoFollower()
