@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._ends import at_ends
 from banditmips._ids import Ids
 from banditmips._options import (
     BoundName,
     CallOptions,
+    Ends,
     Layout,
     Minimise,
     Objective,
@@ -67,8 +69,8 @@ class BanditMIPS:
 
     Parameters
     ----------
-    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, budget, minimise, \
-    rescore, seed, n_jobs, trace, progress
+    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, ends, budget, \
+    minimise, rescore, seed, n_jobs, trace, progress
         As in `banditmips.search`. All but ``seed`` can be changed in a call of `search`; the seed belongs to the index,
         and ``seed=None`` is drawn once, when the index is made.
     bucket_size : int, optional
@@ -126,6 +128,7 @@ class BanditMIPS:
         value_range: tuple[float, float] | None = None,
         replacement: bool = False,
         absolute: bool = False,
+        ends: Ends = "largest",
         minimise: Minimise = "time",
         budget: int | None = None,
         rescore: bool = True,
@@ -149,6 +152,7 @@ class BanditMIPS:
             "value_range": value_range,
             "replacement": replacement,
             "absolute": absolute,
+            "ends": ends,
             "minimise": minimise,
             "budget": budget,
             "rescore": rescore,
@@ -335,11 +339,16 @@ class BanditMIPS:
                 reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
             chosen = self._changed(options)
         fitted = self._fitted
-        if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
-            found = directly(fitted, queries, k, chosen)
-            if found is not None:
-                return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
-        return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, fitted.ids)
+
+        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
+            if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
+                found = directly(fitted, queries, k, chosen)
+                if found is not None:
+                    return found
+            return run_queries(fitted, queries, k, chosen, mask)
+
+        found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
+        return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def _changed(self, options: CallOptions) -> Options:
         """The index's options with some changed; the same ones come again and again, and then are the same object."""

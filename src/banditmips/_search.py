@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
+from banditmips._ends import at_ends, negative
+from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._result import SearchResult, Trace
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
@@ -50,6 +51,7 @@ def search(
     value_range: tuple[float, float] | None = None,
     replacement: bool = False,
     absolute: bool = False,
+    ends: Ends = "largest",
     minimise: Minimise = "time",
     budget: int | None = None,
     rescore: bool = True,
@@ -76,7 +78,8 @@ def search(
     queries : array of shape (d,) or (m, d)
         One query, or a batch.
     k : int
-        How many atoms to find. If there are fewer, the result is padded with index -1 and score -inf.
+        How many atoms to find. If there are fewer, the result is padded with index -1 and score -inf (inf at the
+        smallest end).
     delta : float in [0, 1)
         Failure probability allowed for each query. 0 computes every product exactly.
     epsilon : float
@@ -103,6 +106,10 @@ def search(
         Draw coordinates with replacement, as in the paper's analysis.
     absolute : bool
         Rank by the size of the score, whatever its sign.
+    ends : {"largest", "smallest", "both"}
+        Which scores to find. ``smallest`` finds the k smallest, the smallest first. ``both`` finds the k largest, and
+        beside them ``result.smallest``, a result of its own; delta, epsilon and budget hold for either end. Of
+        inner products, cosines and correlations.
     minimise : {"time", "multiplies"}
         Take the way that is fastest on this machine, or the one with the fewest multiplies.
     budget : int, optional
@@ -155,6 +162,7 @@ def search(
         value_range,
         replacement,
         absolute,
+        ends,
         minimise,
         budget,
         rescore,
@@ -165,7 +173,7 @@ def search(
     )
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
-    if isinstance(atoms, np.ndarray):
+    if isinstance(atoms, np.ndarray) and options.ends == "largest":
         if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
             short = _bare_directly(atoms, queries, k, options)
             if short is not None:
@@ -176,8 +184,12 @@ def search(
 
     with metered() as opening:
         store = as_store(atoms)
-    found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
-    return replace(found, checked=checked).labelled(options.seed, store.shape)
+
+    def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
+        return replace(run_queries(AtomSet(store), queries, k, options, mask), checked=checked)
+
+    found = _also_read(at_ends(find, store.shape, queries, mask, options.ends), opening.bytes_read)
+    return found.labelled(options.seed, store.shape)
 
 
 def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
@@ -391,7 +403,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     _check_together(atom_set, options)
-    return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
+    row = as_finite(rows[0], "")
+    return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 
 
 def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:

@@ -174,6 +174,7 @@ def search(
     header: given.Header = None,
     epsilon: given.Epsilon = 0.0,
     absolute: given.Absolute = False,
+    ends: given.Ends = "largest",
     budget: given.Budget = None,
     rescore: given.Rescore = True,
 ) -> None:
@@ -188,6 +189,7 @@ def search(
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "absolute": absolute,
+        "ends": ends,
         "budget": budget,
         "rescore": rescore,
         "n_jobs": jobs,
