@@ -93,7 +93,7 @@ def search(
         ``auto`` is ``weighted`` for ``bound="paired"``, unless cached coordinates make ``uniform`` faster, and
         ``uniform`` for the other bounds. Coordinates where the query is 0 are never sampled for products.
     beta : float
-        Exponent of the weights.
+        Exponent of the weights. Above 0.5, ``paired`` lets no weight fall below a quarter of what 0.5 gives.
     bound : {"auto", "codes", "paired", "hoeffding", "hoeffding_serfling", "bernstein"}
         Confidence bound by which atoms are dropped. ``auto`` takes the best one that needs to be told nothing.
     sigma : float, "estimate" or None

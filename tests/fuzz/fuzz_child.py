@@ -173,7 +173,7 @@ def try_command(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     (folder / "text.npy").write_text("some text")
     os.mkfifo(folder / "fifo.npy")
     os.mkfifo(folder / "fifo")
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()  # results go to the bytes below stdout
     sys.argv = ["banditmips", *case["arguments"]]
     code: Any = 0
     try:
