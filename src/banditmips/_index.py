@@ -39,6 +39,7 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
+from banditmips.atoms import check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
 from banditmips.race.preparing import Preparation, extra_bytes
@@ -252,7 +253,10 @@ class BanditMIPS:
         store = as_store(atoms)
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
         check_seed(store, self._options)
-        atom_set = self._preparation().of(store)
+        try:
+            atom_set = self._preparation().of(store)
+        finally:
+            check_maps(store)
         check_range(atom_set.seen_range, self._options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
@@ -271,6 +275,12 @@ class BanditMIPS:
         if self._file is not None:
             self._file.check()
         return self._known
+
+    def _check_read(self, atoms: AtomSet) -> None:
+        """Raise if what was read of files was not what is in them; before any other error, which may follow from it."""
+        if self._file is not None:
+            self._file.check_unchanged()
+        check_maps(atoms.store)
 
     @property
     def ids(self) -> NDArray[Any] | None:
@@ -347,7 +357,10 @@ class BanditMIPS:
                     return found
             return run_queries(fitted, queries, k, chosen, mask)
 
-        found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
+        try:
+            found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
+        finally:
+            self._check_read(fitted)
         return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def _changed(self, options: CallOptions) -> Options:
@@ -398,7 +411,11 @@ class BanditMIPS:
                     f"(argument 'atoms', shape {store.shape})"
                 )
             names = _joined_ids(old.ids, ids, store.shape[0])
-            joined = self._preparation().more(old, store)
+            try:
+                joined = self._preparation().more(old, store)
+            finally:
+                self._check_read(old)
+                check_maps(store)
             check_range(joined.seen_range, self._options)
             self._atom_set = replace(joined, ids=names)
         return self
@@ -439,7 +456,8 @@ class BanditMIPS:
             "max_extra_memory": self._max_extra_memory,
             "validate": self._validate,
         }
-        save_index(path, self._fitted, settings)
+        atoms = self._fitted
+        save_index(path, atoms, settings, lambda: self._check_read(atoms))
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -61,8 +61,13 @@ _IDS = {
 _LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre"))
 
 
-def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
-    """Write an index: its settings, its atoms, what was prepared for them, and what they are called."""
+def save_index(
+    path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any], check: Callable[[], None]
+) -> None:
+    """Write an index: its settings, its atoms, what was prepared for them, and what they are called.
+
+    `check` raises if the atoms that were written were not those of their own file.
+    """
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
@@ -89,7 +94,7 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
     metadata: dict[str, Any] = {"kind": _KIND, "stores": kinds, "shape": list(atom_set.store.shape), "settings": plain}
     if codes is not None:
         metadata["codes"] = {"n_cells": codes.n_cells, "n_bits": codes.n_bits, "seed": codes.rotation.seed}
-    write_file(path, metadata, arrays)
+    write_file(path, metadata, arrays, check)
 
 
 def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> str:

@@ -24,6 +24,7 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
+from banditmips.atoms import check_maps, map_of
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
@@ -173,7 +174,7 @@ def search(
     )
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
-    if isinstance(atoms, np.ndarray) and options.ends == "largest":
+    if isinstance(atoms, np.ndarray) and options.ends == "largest" and map_of(atoms) is None:
         if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
             short = _bare_directly(atoms, queries, k, options)
             if short is not None:
@@ -188,8 +189,11 @@ def search(
     def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
         return replace(run_queries(AtomSet(store), queries, k, options, mask), checked=checked)
 
-    found = _also_read(at_ends(find, store.shape, queries, mask, options.ends), opening.bytes_read)
-    return found.labelled(options.seed, store.shape)
+    try:
+        found = at_ends(find, store.shape, queries, mask, options.ends)
+    finally:
+        check_maps(store)  # comes before any other error, which may follow from what was missing
+    return _also_read(found, opening.bytes_read).labelled(options.seed, store.shape)
 
 
 def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:

@@ -73,6 +73,17 @@ def test_steep_weights_do_not_hide_what_decides(form):
     assert n_sampled >= 10
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", ">i4"])
+def test_entries_that_scipy_does_not_know(dtype):
+    atoms = np.round(planted(n=10, d=400)[0])
+    plain = scipy.sparse.csr_array(atoms)
+    matrix = scipy.sparse.csr_array((plain.data.astype(dtype), plain.indices, plain.indptr), plain.shape)
+    query = np.random.default_rng(0).normal(size=400)
+    for found in (bm.search(matrix, query, 3), bm.BanditMIPS().fit(matrix).search(query, 3)):
+        np.testing.assert_array_equal(found.indices, np.argsort(-(atoms @ query))[:3])
+    assert matrix.dtype == dtype
+
+
 def test_a_finish_counts_what_the_rounds_have_not_seen():
     rng = np.random.default_rng(0)
     atoms = np.where(rng.random((10, 400)) < 0.3, rng.normal(size=(10, 400)), 0.0)

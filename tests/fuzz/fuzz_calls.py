@@ -109,8 +109,8 @@ def make_data(case: dict[str, Any]) -> tuple[Any, Any, np.ndarray[Any, Any] | No
 
 
 def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
-    if form in ("csr", "csc", "coo", "lil") and atoms.dtype != np.float16 and atoms.dtype.isnative:
-        return scipy.sparse.coo_array(atoms).asformat(form)
+    if form in ("csr", "csc", "coo", "lil"):
+        return _sparse(atoms, form)
     if form == "F":
         return np.asfortranarray(atoms)
     if form == "every second":
@@ -124,6 +124,15 @@ def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
     return atoms
 
 
+def _sparse(atoms: np.ndarray[Any, Any], form: str) -> Any:
+    """Make a sparse matrix of any dtype; SciPy can only be given some of them ready-made."""
+    plain = np.float32 if atoms.dtype == np.float16 else atoms.dtype.newbyteorder("=")
+    matrix = scipy.sparse.csr_array(atoms.astype(plain))
+    if form == "csr":
+        return scipy.sparse.csr_array((matrix.data.astype(atoms.dtype), matrix.indices, matrix.indptr), matrix.shape)
+    return matrix.asformat(form)
+
+
 def all_scores(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The scores of all atoms, without cleverness."""
     with np.errstate(all="ignore"):
@@ -133,7 +142,9 @@ def all_scores(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[An
             return -np.abs(atoms - query).sum(axis=1)
         if objective == "correlation":
             atoms, query = atoms - atoms.mean(axis=1, keepdims=True), query - query.mean()
-        if objective in ("cosine", "correlation"):
+        if objective in ("cosine", "correlation"):  # of vectors whose squares are not lost
+            sizes = np.abs(atoms).max(axis=1, keepdims=True)
+            atoms, query = atoms / np.where(sizes > 0, sizes, 1), query / (np.abs(query).max() or 1.0)
             norms = np.linalg.norm(atoms, axis=1) * np.linalg.norm(query)
             return np.where(norms > 0, atoms @ query / np.where(norms > 0, norms, 1), 0.0)
         return np.asarray(atoms @ query)

@@ -124,7 +124,7 @@ def _problem(
     n, d = case["shape"]
     if n == 0 or d == 0:
         return "atoms that are empty were searched"
-    dense = atoms.toarray() if scipy.sparse.issparse(atoms) else np.asarray(atoms)
+    dense = atoms.astype(np.float64).toarray() if scipy.sparse.issparse(atoms) else np.asarray(atoms)
     dense = dense.astype(np.float64)
     if not np.isfinite(dense).all():
         is_looked_at = isinstance(case["index"], dict) and case["index"].get("validate", True)

@@ -89,7 +89,7 @@ def try_estimator(case: dict[str, Any]) -> str | None:
 
 
 def _dense(rows: Any) -> np.ndarray[Any, Any]:
-    return (rows.toarray() if scipy.sparse.issparse(rows) else np.asarray(rows)).astype(np.float64)
+    return (rows.astype(np.float64).toarray() if scipy.sparse.issparse(rows) else np.asarray(rows)).astype(np.float64)
 
 
 def _problem_of_neighbors(

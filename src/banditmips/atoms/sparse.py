@@ -76,6 +76,13 @@ def _check_places(what: str, places: NDArray[Any], size: int) -> None:
         raise ValueError(f"{what} must lie in 0..{size - 1}, got {places[at]} at position {at}")
 
 
+def _known_to_scipy(matrix: Any) -> Any:
+    """Return a matrix with entries that SciPy's compiled loops know: no half floats, no foreign byte order."""
+    if matrix.dtype == np.float16:
+        return matrix.astype(np.float32)
+    return matrix if matrix.dtype.isnative else matrix.astype(matrix.dtype.newbyteorder("="))
+
+
 def _canonical(matrix: Any, given: Any) -> Any:
     """Add up entries that are stored twice, without changing the caller's matrix."""
     if matrix.has_canonical_format:
@@ -100,7 +107,7 @@ class SparseStore:
     """
 
     def __init__(self, matrix: Any) -> None:
-        self._given = check_sparse(matrix, "atoms")
+        matrix = self._given = _known_to_scipy(check_sparse(matrix, "atoms"))
         self.by_row: Any = None
         self.by_column: Any = None
         if matrix.format == "csc":

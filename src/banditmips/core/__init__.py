@@ -19,6 +19,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
 
     kernels
     numbers
+    maps
     entries          <- kernels
     statistics
     records
@@ -56,6 +57,8 @@ loop, answer, direct
     The rounds; the four steps above; the same for plain queries with nothing around them.
 projections, largest_products, graph
     What matching pursuit and two of the baselines need compiled; no search goes through them.
+maps
+    Files that are mapped and become shorter while they are read.
 measuring
     Pieces of a race on their own, for the cost model of ``banditmips.race.costs``.
 
