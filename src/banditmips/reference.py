@@ -377,7 +377,8 @@ class Rule:
         out = np.zeros(rows.size, dtype=np.bool_)
         pairs = max(self.k * (self.n_atoms - self.k), 1) * (2 if self.absolute else 1)
         tail = self.delta * 6.0 / (np.pi * number) ** 2 / pairs
-        if size < min(2.0 * np.log(1.0 / tail), cells.population / 2):
+        half = np.inf if cells.with_replacement else cells.population / 2
+        if size < min(2.0 * np.log(1.0 / tail), half):
             return out  # too few cells for so small a probability
         trusted = np.array([cells.is_representative(i, size) for i in rows])
         ranking = np.abs(estimates) if self.absolute else estimates
