@@ -14,7 +14,7 @@ from banditmips.core.loop cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
 from banditmips.core.rule cimport drop_by_intervals
-from banditmips.core.survivors cimport Survivors
+from banditmips.core.survivors cimport Survivors, ranked
 
 
 class Known:
@@ -100,7 +100,7 @@ cdef bint _leaders_pay(Survivors alive, times, Codes codes):
     if 2.0 * alive.k * times.row > rest:
         return False
     places = alive.leaders(alive.k)
-    cdef double kth = alive.ranked(places[alive.k - 1])
+    cdef double kth = ranked(alive, places[alive.k - 1])
     for t in range(alive.n):
-        n_losing += alive.ranked(t) + alive.radius[t] < kth
+        n_losing += ranked(alive, t) + alive.radius[t] < kth
     return 2 * n_losing >= alive.n

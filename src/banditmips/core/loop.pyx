@@ -269,7 +269,7 @@ def finish(outcome, Source source, exact, bint may_skip):
     cdef Survivors alive = source.alive
     ranking = np.abs(outcome.scores) if alive.absolute else outcome.scores
     left = np.argsort(-ranking, kind="stable")
-    upper = ranking + outcome.radius
+    upper = ranking + alive.reach * outcome.radius
     scores = np.full(left.size, np.nan)
     cdef double bar = alive.bar
     cdef Py_ssize_t n_done = 0, count
