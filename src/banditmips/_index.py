@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._direct import directly
 from banditmips._ends import at_ends
 from banditmips._ids import Ids
 from banditmips._options import (
@@ -26,7 +27,7 @@ from banditmips._options import (
     suggests_names,
 )
 from banditmips._result import SearchResult
-from banditmips._search import directly, explain_query, run_queries
+from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
     Options,
     as_store,
@@ -41,7 +42,6 @@ from banditmips._validate import (
 )
 from banditmips.atoms import check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.direct import plain_row
 from banditmips.race.preparing import Preparation, extra_bytes
 
 if TYPE_CHECKING:
@@ -351,11 +351,8 @@ class BanditMIPS:
         fitted = self._fitted
 
         def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-            if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
-                found = directly(fitted, queries, k, chosen)
-                if found is not None:
-                    return found
-            return run_queries(fitted, queries, k, chosen, mask)
+            short = directly(fitted, queries, k, chosen) if mask is None else None
+            return run_queries(fitted, queries, k, chosen, mask) if short is None else short
 
         try:
             found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._direct import bare_directly
 from banditmips._ends import at_ends, negative
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._result import SearchResult, Trace
+from banditmips._result import SearchResult
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -24,14 +25,13 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
-from banditmips.atoms import check_maps, map_of
+from banditmips.atoms import AtomStore, check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.direct import DirectSearch, plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 
-__all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -174,34 +174,30 @@ def search(
     )
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
-    if isinstance(atoms, np.ndarray) and options.ends == "largest" and map_of(atoms) is None:
-        if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
-            short = _bare_directly(atoms, queries, k, options)
-            if short is not None:
-                return replace(short, checked=checked).labelled(options.seed, atoms.shape)
-        found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
-        return replace(found, checked=checked).labelled(options.seed, atoms.shape)
-    from banditmips.atoms.metering import metered
-
-    with metered() as opening:
-        store = as_store(atoms)
+    store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-        return replace(run_queries(AtomSet(store), queries, k, options, mask), checked=checked)
+        found = bare_directly(store, queries, k, options) if mask is None else None
+        if found is None:
+            found = run_queries(AtomSet(store), queries, k, options, mask)
+        return replace(found, checked=checked)
 
     try:
         found = at_ends(find, store.shape, queries, mask, options.ends)
     finally:
         check_maps(store)  # comes before any other error, which may follow from what was missing
-    return _also_read(found, opening.bytes_read).labelled(options.seed, store.shape)
+    return _also_read(found, n_bytes).labelled(options.seed, store.shape)
 
 
-def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
-    """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
-    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
-        return None
-    key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    return _answered(_bare, key, AtomSet(as_store(atoms)), queries)
+def _opened(atoms: Any) -> tuple[AtomStore, int]:
+    """The atoms, and how many bytes were read to open them."""
+    if isinstance(atoms, np.ndarray):
+        return as_store(atoms), 0
+    from banditmips.atoms.metering import metered
+
+    with metered() as opening:
+        store = as_store(atoms)
+    return store, opening.bytes_read
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
@@ -227,46 +223,6 @@ def _options(*values: Any) -> Options:
 def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Options:
     """Options by their values and types: True, 1 and 1.0 are equal, but not all of them are allowed everywhere."""
     return Options(*values)
-
-
-_MOST_DIRECT = 64
-"""Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
-_bare: dict[Any, DirectSearch] = {}
-
-
-def directly(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
-    """Answer a plain query to an index by the shortest way; None if there is none."""
-    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, row)
-
-
-def _answered(
-    remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
-) -> SearchResult | None:
-    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
-    place = (key[0], id(key[1]), *key[2:])
-    direct = remembered.get(place)
-    if direct is None or direct.options is not key[1]:
-        if len(remembered) >= _MOST_DIRECT:
-            remembered.clear()
-        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
-    found = direct.answer(atom_set, row) if direct.serves else None
-    if found is None:
-        return None
-    result = SearchResult.of_one_query(
-        found.indices,
-        found.scores,
-        None,
-        found.n_multiplies,
-        found.n_rounds,
-        found.n_survivors,
-        found.stop_reason,
-        found.delta_spent,
-        not atom_set.unchecked,
-    )
-    if key[1].trace:
-        plan = Query(atom_set, as_finite(row, ""), key[0], key[1], None).explain()
-        result.__dict__["trace"] = Trace(tuple(found.rounds), plan, found.n_raced)
-    return result
 
 
 def run_queries(
