@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
 from banditmips.race.atom_set import AtomSet
-from banditmips.race.direct import DirectSearch, plain_row
+from banditmips.race.batch import answer_batch
+from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
 from banditmips.race.full import can_use_blas
 from banditmips.race.query import Query
 
-__all__ = ["bare_directly", "directly"]
+__all__ = ["bare_directly", "batch_directly", "directly"]
 
 _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
@@ -23,10 +25,10 @@ _bare: dict[Any, DirectSearch] = {}
 
 def bare_directly(store: AtomStore, queries: Any, k: Any, options: Options) -> SearchResult | None:
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
-    if type(k) is not int or not isinstance(store, DenseStore) or not plain_row(queries, store.shape[1]):
+    if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
     atoms = store.array
-    if not can_use_blas(atoms):
+    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
     return _answered(_bare, key, AtomSet(store), queries)
@@ -34,7 +36,8 @@ def bare_directly(store: AtomStore, queries: Any, k: Any, options: Options) -> S
 
 def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> SearchResult | None:
     """Answer a plain query to an index by the shortest way; None if there is none."""
-    if type(k) is not int or not plain_row(queries, atom_set.store.shape[1]):
+    # Threads share the work of one query, which this way does not divide.
+    if type(k) is not int or options.n_jobs != 1 or not plain_row(queries, atom_set.store.shape[1]):
         return None
     return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
 
@@ -64,6 +67,37 @@ def _answered(
         not atom_set.unchecked,
     )
     if key[1].trace:
-        plan = Query(atom_set, as_finite(row, ""), key[0], key[1], None).explain()
-        result.__dict__["trace"] = Trace(tuple(found.rounds), plan, found.n_raced)
+        result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
     return result
+
+
+def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:
+    plan = Query(atom_set, as_finite(row, ""), k, options, None).explain()
+    return Trace(tuple(found.rounds), plan, found.n_raced)
+
+
+def batch_directly(atom_set: AtomSet, queries: Any, k: int, options: Options) -> SearchResult | None:
+    """Answer the plain queries of a batch, whose scores are all exact; None if they have to go another way."""
+    if options.progress or not plain_rows(queries, atom_set.store.shape[1]):
+        return None
+    answers = answer_batch(atom_set, queries, k, options)
+    if answers is None:
+        return None
+    scores = np.stack([one.scores for one in answers])
+    return SearchResult(
+        indices=np.stack([one.indices for one in answers]),
+        scores=scores,
+        lower=scores.copy(),
+        upper=scores.copy(),
+        exact=np.ones(scores.shape, dtype=np.bool_),
+        n_multiplies=np.array([one.n_multiplies for one in answers], dtype=np.int64),
+        n_rounds=np.array([one.n_rounds for one in answers], dtype=np.int64),
+        n_survivors=np.array([one.n_survivors for one in answers], dtype=np.int64),
+        stop_reason=tuple(one.stop_reason for one in answers),
+        delta_spent=np.array([one.delta_spent for one in answers], dtype=np.float64),
+        bytes_read=np.zeros(len(answers), dtype=np.int64),
+        checked=not atom_set.unchecked,
+        trace=tuple(_trace_of(atom_set, *one, k, options) for one in zip(queries, answers, strict=True))
+        if options.trace
+        else None,
+    )

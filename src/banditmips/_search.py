@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._direct import bare_directly
+from banditmips._direct import bare_directly, batch_directly
 from banditmips._ends import at_ends, negative
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._result import SearchResult
@@ -28,6 +28,7 @@ from banditmips._validate import (
 from banditmips.atoms import AtomStore, check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.full import can_use_blas, products_with_all
+from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 
@@ -246,6 +247,9 @@ def _run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     _check_together(atom_set, options)
+    short = batch_directly(atom_set, queries, k, options) if masks is None else None
+    if short is not None:
+        return short
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered
@@ -258,7 +262,7 @@ def _run_queries(
 
     def begin(i: int) -> _Begun:
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], len(rows)))
 
     if single:
         begun = [begin(0)]
@@ -336,10 +340,6 @@ class _Begun:
         )
 
 
-_TOGETHER = 64
-"""Queries whose products are computed together: more would not make them faster, but take memory."""
-
-
 def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     """Let the queries for which sampling does not pay share their products."""
     waiting = [one for one in begun if one.outcome.handed_over]
@@ -348,8 +348,8 @@ def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
         for one in waiting:
             one.finish(None)
         return
-    for start in range(0, len(waiting), _TOGETHER):
-        some = waiting[start : start + _TOGETHER]
+    for start in range(0, len(waiting), TOGETHER):
+        some = waiting[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
             vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
             products = products_with_all(array, vectors)

@@ -88,7 +88,10 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
     def hands_over(n_left):
         return source.hopeless or n_left * times.row >= times.full > 0.0
 
-    return race(source, rule, exact, limits, hands_over=hands_over)
+    outcome = race(source, rule, exact, limits, hands_over=hands_over)
+    rows = (outcome.n_multiplies - source.n_cells_read) / max(source.row_cost, 1)
+    outcome.time_spent = source.time_spent + rows * times.row
+    return outcome
 
 
 cdef bint _leaders_pay(Survivors alive, times, Codes codes):

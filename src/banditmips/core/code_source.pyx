@@ -22,6 +22,12 @@ cdef double LEAST_SQUARE = 1e-250
 COARSE_BITS, FINE_BITS = 4, 8
 """Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
 
+cdef double REGRET = 0.05
+"""Part of the time of all products that a race may take without asking whether it pays."""
+cdef double MARGIN = 1.25
+"""Beyond that a race goes on only if it promises to take so many times less than all products: by so much the plan may be wrong."""
+cdef double ROUND_TIME = 3e3
+"""Nanoseconds of a round whatever its size."""
 cdef double FINE_PART = 0.2
 """What rounding a query once more takes, of what rotating and rounding it took (37 of 188 microseconds at d = 102,000)."""
 
@@ -111,6 +117,12 @@ cdef class CodeSource(Source):
     ----------
     row_cost : int
         Multiplies of an exact row.
+    time_spent : float
+        Nanoseconds that the rounds so far have taken, by the costs.
+    n_cells_read : int
+        Multiplies of the rounds alone.
+    hopeless : bool
+        Whether all products would take less time than reading on.
     """
 
     cdef Codes codes
@@ -122,6 +134,8 @@ cdef class CodeSource(Source):
     cdef double cell_time, row_time, full_time, prepare_time
     cdef double deviation_of_rounding, quantile
     cdef readonly bint hopeless
+    cdef readonly double time_spent
+    cdef readonly int64_t n_cells_read
     cdef int64_t n_led, most
     cdef public int64_t row_cost
     cdef bint first_round
@@ -168,16 +182,35 @@ cdef class CodeSource(Source):
         """Whether the survivors' rows take less time, or fewer multiplies, than reading on."""
         if self.full_time == 0.0:
             return not self._cells_save_multiplies(size)
-        cdef double rows = self.alive.n * self.row_time
-        cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
-        if size > self.codes.n_cells:
-            cells += FINE_PART * self.prepare_time
         if self.rotated is None:
-            cells += self.prepare_time
-        elif self.size and self._will_be_left(self.codes._errors.shape[0] - 1) * self.row_time + cells >= self.full_time:
-            self.hopeless = True
-            return True
-        return rows <= cells
+            return self.alive.n * self.row_time <= self.prepare_time + self._time_of_round(size)
+        if self.size and self.time_spent + self._time_of_round(size) > REGRET * self.full_time:
+            if MARGIN * self._time_left() >= self.full_time:
+                self.hopeless = True
+                return True
+        return self.alive.n * self.row_time <= self._time_of_round(size)
+
+    cdef double _time_of_round(self, int64_t size) noexcept:
+        """What the next round takes for all survivors, if it reaches `size` cells."""
+        if size <= self.codes.n_cells:
+            return self.alive.n * (size - self.size) * self.cell_time + ROUND_TIME
+        return self.alive.n * self._fine_time() + ROUND_TIME + FINE_PART * self.prepare_time
+
+    cdef double _fine_time(self) noexcept:
+        """What all bits of an atom take: every plane of them meets a query of more bits than the signs do."""
+        return self.codes.n_cells * self.codes.n_bits * self.cell_time * (<double> FINE_BITS / COARSE_BITS)
+
+    cdef double _time_left(self):
+        """What reading on to the end would take, as far as the estimates tell now: all signs, all bits if there are more, rows."""
+        cdef int64_t last = self.codes.n_rungs - 1
+        cdef double signs = self.alive.n * max(self.codes.n_cells - self.size, 0) * self.cell_time
+        cdef double n_left = self._will_be_left(last) if self.size < self.codes.n_cells else self.alive.n
+        cdef double rows = n_left * self.row_time
+        if self.codes.n_bits > 1:
+            rows = min(
+                rows, n_left * self._fine_time() + FINE_PART * self.prepare_time + self._will_be_left(last + 1) * self.row_time
+            )
+        return signs + rows
 
     cdef bint _cells_save_multiplies(self, int64_t size):
         """Whether reading on may take fewer multiplies than the survivors' rows.
@@ -214,19 +247,25 @@ cdef class CodeSource(Source):
         """Exact scores of the leaders are worth their time where they take little of what is left to do."""
         if self.full_time == 0.0 or self.alive.n <= self.alive.k or self.n_led == self.size:
             return False
+        cdef double rest = self.alive.n * self.row_time
+        if self.size < self.most:
+            rest = min(rest, self._time_of_round(self.next_size()))
+        if 2.0 * self.alive.k * self.row_time > rest:
+            return False
         self.n_led = self.size
-        cdef double rest = self.alive.n * min(
-            self.row_time, (self.next_size() - self.size) * self.cell_time if self.size < self.most else INFINITY
-        )
-        return 2.0 * self.alive.k * self.row_time <= rest
+        return True
 
     cpdef int advance(self, int64_t size) except -1:
         """Read the codes up to `size` cells, and estimate."""
         if self.rotated is None:
             self.rotated = RotatedQuery(self.codes, self._query, self._dither)
+            self.time_spent += self.prepare_time
+        self.time_spent += self._time_of_round(size)
         cdef int64_t n_cells = self.codes.n_cells
         # A coordinate of a code counts as one multiply, however many bits it has.
-        self.n_multiplies += self.alive.n * (size - self.size if size <= n_cells else n_cells)
+        cdef int64_t read = self.alive.n * (size - self.size if size <= n_cells else n_cells)
+        self.n_multiplies += read
+        self.n_cells_read += read
         if size <= n_cells:
             with nogil:
                 self._read_signs(self.size, size, self.rotated.coarse)

@@ -88,14 +88,18 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def best_of_all(array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
+def best_of_all(products, array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
     """The best k by the products of all atoms; rows that rounding cannot tell from those are summed again, exactly.
+
+    Parameters
+    ----------
+    products : array of shape (n,)
+        Of the atoms with the query, as BLAS gives them.
 
     Returns
     -------
     Best, or None where a number is not finite.
     """
-    products = array @ query.given.astype(array.dtype, copy=False)
     cdef Py_ssize_t n = rows.n, t, top = 0
     cdef double[1024] room
     cdef double bar, score, slack, largest = -INFINITY, total = 0.0
