@@ -25,7 +25,7 @@ QUESTIONS = {
         ("ups and downs", 'objective="correlation"'),
         ("least different", 'objective="neg_sqeuclidean"'),
         ("either sign", "absolute=True"),
-        ("the smallest", "the negative query"),
+        ("the smallest", 'ends="smallest"'),
     ],
     "What do you need\nof the scores?": [
         ("exact ones", "(the default)"),

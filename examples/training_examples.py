@@ -40,8 +40,8 @@ def main(folder, n_train=1_500, n_hidden=512, n_queries=50):
     queries = gradients(model, tested, said := model.predict(tested))
     atoms = raw / np.linalg.norm(raw, axis=1, keepdims=True)
     index = bm.BanditMIPS().fit(atoms)
-    rows = {"for it": index.search(queries, k=5).indices, "against it": index.search(-queries, k=5).indices}
-    rows["wrong turn"] = np.argsort(-(queries @ raw.T), axis=1)[:, :5]
+    both, wrong_turn = index.search(queries, k=5, ends="both"), np.argsort(-(queries @ raw.T), axis=1)[:, :5]
+    rows = {"for it": both.indices, "against it": both.smallest.indices, "wrong turn": wrong_turn}
     searching = timeit.timeit(lambda: [index.search(query, k=5) for query in queries], number=2) / 2 / len(queries)
     multiplying = timeit.timeit(lambda: [atoms @ query for query in queries], number=2) / 2 / len(queries)
     print(f"one search {1e3 * searching:.2f} ms, full product {1e3 * multiplying:.2f} ms")

@@ -230,6 +230,7 @@ BAD_OPTIONS = {
     "rescore number": ({"rescore": 1}, TypeError, ["rescore", "True or False", "1"]),
     "replacement text": ({"replacement": "no"}, TypeError, ["replacement", "True or False", "'no'"]),
     "absolute None": ({"absolute": None}, TypeError, ["absolute", "True or False", "None"]),
+    "ends": ({"ends": "smalest"}, ValueError, ["ends", "'largest'", "did you mean 'smallest'"]),
     "trace number": ({"trace": 0}, TypeError, ["trace", "True or False", "0"]),
     "progress text": ({"progress": "bar"}, TypeError, ["progress", "True or False", "'bar'"]),
     "sigma zero": ({"bound": "hoeffding", "sigma": 0.0}, ValueError, ["sigma", "positive", "0.0"]),
@@ -273,6 +274,8 @@ REFUSED_TOGETHER = {
         ["sampling='sorted'", "objective='neg_sqeuclidean'"],
     ),
     "size of differences": ({"absolute": True, "objective": "neg_l1"}, ["absolute=True", "objective='neg_l1'"]),
+    "ends of sizes": ({"absolute": True, "ends": "both"}, ["absolute=True", "ends='both'"]),
+    "most different": ({"ends": "smallest", "objective": "neg_l1"}, ["ends='smallest'", "objective='neg_l1'"]),
 }
 
 

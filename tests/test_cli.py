@@ -77,11 +77,11 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def rows_of(text):
+def rows_of(text, header=HEADER):
     """Parse CSV into dicts, and check its header."""
     reader = csv.DictReader(io.StringIO(text))
     rows = list(reader)
-    assert reader.fieldnames == HEADER
+    assert reader.fieldnames == header
     return rows
 
 
@@ -144,6 +144,7 @@ def test_single_query_in_a_vector(folder, atoms):
         (["--epsilon", "1000"], {"epsilon": 1000.0}),
         (["--objective", "cosine"], {"objective": "cosine"}),
         (["--absolute"], {"absolute": True}),
+        (["--ends", "smallest"], {"ends": "smallest"}),
         (["--budget", "5000", "--no-rescore"], {"budget": 5000, "rescore": False}),
         (["--sampling", "sorted"], {"sampling": "sorted"}),
         (["--sampling", "weighted", "--beta", "0.7"], {"sampling": "weighted", "beta": 0.7}),
@@ -162,6 +163,19 @@ def test_options_reach_the_search(folder, atoms, queries, arguments, options):
     assert indices_of(done.stdout, k=2).tolist() == expected.indices.tolist()
     assert [float(row["lower"]) for row in rows] == expected.lower.ravel().tolist()
     assert [int(row["n_multiplies"]) for row in rows[::2]] == expected.n_multiplies.tolist()
+
+
+def test_both_ends_are_written_one_after_the_other(folder, atoms, queries):
+    both = bm.search(atoms, queries, k=2, ends="both")
+    asked = ("search", "atoms.npy", "queries.npy", "-k", 2, "--ends", "both")
+    rows = rows_of(run(*asked).stdout, [HEADER[0], "end", *HEADER[1:]])
+    assert [row["end"] for row in rows] == ["largest"] * 6 + ["smallest"] * 6
+    assert [int(row["index"]) for row in rows] == [*both.indices.ravel(), *both.smallest.indices.ravel()]
+    assert run(*asked, "--format", "table").stdout.count("smallest") == 1
+    assert run(*asked, "-o", "both.npz").exit_code == 0
+    with np.load("both.npz") as written:
+        np.testing.assert_array_equal(written["indices"], both.indices)
+        np.testing.assert_array_equal(written["smallest_scores"], both.smallest.scores)
 
 
 def test_jobs_do_not_change_the_answer(folder):

@@ -1,7 +1,8 @@
 """Windows of recordings: where else does it sound like this.
 
-Source: Debian's sonic-pi-samples (drums, bass, loops, ambient sounds; collected from freesound.org under CC0), 166
-recordings at 44.1 kHz, mixed down to one channel.
+Source: Debian's sonic-pi-samples (drums, bass, loops, ambient sounds), 165 recordings at 44.1 kHz, mixed down to one
+channel. By the package's copyright file, 130 of them come from freesound.org under CC0; the other 35 are not named
+there and fall under its general line, MIT (2016 Samuel Aaron).
 
 Query: a window that is not among the atoms, cut from the same recordings at another place. Amplitudes are as recorded,
 so that loud windows have an advantage, as they have in matching pursuit. 5,000 x 16,384, 328 MB.

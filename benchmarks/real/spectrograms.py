@@ -1,7 +1,7 @@
 """Log-spectrograms of recordings: what sounds alike, wherever the wave begins.
 
-Source: the same recordings as `recordings` (Debian's sonic-pi-samples, CC0): stretches of 33,024 samples (0.75 s),
-short-time Fourier transforms of 256 samples, logarithms of the magnitudes.
+Source: the same recordings as `recordings` (Debian's sonic-pi-samples, CC0 and MIT): stretches of 33,024 samples
+(0.75 s), short-time Fourier transforms of 256 samples, logarithms of the magnitudes.
 
 Query: a stretch that is not among the atoms. 5,000 x 16,641 (129 frequencies by 129 moments), 333 MB.
 """

@@ -30,7 +30,8 @@ def result_text(result: SearchResult) -> str:
         shape = f"{m} {'query' if m == 1 else 'queries'}, k={k}"
         shown = [_name(name) for name in names[:_MAX_BEST, 0]]
         best = f"best {', '.join([*shown, *(['...'] if m > len(shown) else [])])}" if m else "nothing asked"
-    parts = [shape, best, _work(result), *_reasons(result)]
+    other_end = [] if result.smallest is None else ["the other end in .smallest"]
+    parts = [shape, best, _work(result), *_reasons(result), *other_end]
     return f"<{type(result).__name__}: {'; '.join(parts)}>"
 
 

@@ -6,9 +6,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Ids"]
+__all__ = ["Ids", "joined_ids"]
 
 _NO_ATOM: dict[str, Any] = {"i": -1, "U": ""}
 """What stands in a result for an index of -1, by the kind of the ids."""
@@ -150,3 +150,14 @@ def _as_int64(value: int) -> int:
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"ids must be integers that fit in 64 bits, got {value}")
     return value
+
+
+def joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | None:
+    """The ids of the atoms of an index followed by those of new ones: all of them have ids, or none."""
+    if old is not None and new is not None:
+        return old.joined(new, n_new)
+    if old is not None:
+        raise ValueError(f"ids must be given for the {n_new} new atoms: the atoms of this index have ids")
+    if new is not None:
+        raise ValueError("ids cannot be given for new atoms alone: the atoms of this index have none (see fit)")
+    return None

@@ -6,41 +6,37 @@ import inspect
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._ids import Ids
+from banditmips._direct import directly
+from banditmips._ends import at_ends
+from banditmips._ids import Ids, joined_ids
+from banditmips._index_parameters import IndexParameters
 from banditmips._options import (
     BoundName,
     CallOptions,
+    Ends,
     Layout,
     Minimise,
     Objective,
     Sampling,
     Sigma,
-    check_names,
     suggests_names,
 )
 from banditmips._result import SearchResult
-from banditmips._search import directly, explain_query, run_queries
+from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
-    Options,
     as_store,
-    changed_options,
-    check_bucket_size,
-    check_flag,
-    check_layout,
     check_rows,
-    n_jobs_or_one,
-    reject_unknown,
     seed_or_fresh,
 )
+from banditmips.atoms import check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.direct import plain_row
-from banditmips.race.preparing import Preparation, extra_bytes
+from banditmips.race.preparing import extra_bytes
 
 if TYPE_CHECKING:
     from banditmips._saved import SavedFile
@@ -48,15 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BanditMIPS", "load"]
 
-_MAX_CHANGED = 64
-"""Combinations of changed options that an index remembers."""
-
-_CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 _OF_A_CALL = "give it to search"
-_BEFORE_FIT = {
-    "seed": "an index's coordinates are kept for the seed it was made with",
-    **dict.fromkeys(("bucket_size", "layout", "max_extra_memory", "validate"), "give it to BanditMIPS before fit"),
-}
 
 
 class BanditMIPS:
@@ -68,8 +56,8 @@ class BanditMIPS:
 
     Parameters
     ----------
-    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, budget, minimise, \
-    rescore, seed, n_jobs, trace, progress
+    delta, epsilon, objective, sampling, beta, bound, sigma, value_range, replacement, absolute, ends, budget, \
+    minimise, rescore, seed, n_jobs, trace, progress
         As in `banditmips.search`. All but ``seed`` can be changed in a call of `search`; the seed belongs to the index,
         and ``seed=None`` is drawn once, when the index is made.
     bucket_size : int, optional
@@ -127,6 +115,7 @@ class BanditMIPS:
         value_range: tuple[float, float] | None = None,
         replacement: bool = False,
         absolute: bool = False,
+        ends: Ends = "largest",
         minimise: Minimise = "time",
         budget: int | None = None,
         rescore: bool = True,
@@ -150,6 +139,7 @@ class BanditMIPS:
             "value_range": value_range,
             "replacement": replacement,
             "absolute": absolute,
+            "ends": ends,
             "minimise": minimise,
             "budget": budget,
             "rescore": rescore,
@@ -162,7 +152,7 @@ class BanditMIPS:
             "max_extra_memory": max_extra_memory,
             "validate": validate,
         }
-        self._configure(params, seed_or_fresh(seed))
+        self._parameters = IndexParameters(params, seed_or_fresh(seed))
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
         self._changing = threading.Lock()
@@ -175,19 +165,9 @@ class BanditMIPS:
         self.__dict__.update(state)
         self._changing = threading.Lock()
 
-    def _configure(self, params: dict[str, Any], seed: int) -> None:
-        """Check the parameters and keep them, as they were given and as they act."""
-        acting = {**params, "seed": seed, "n_jobs": n_jobs_or_one(params["n_jobs"])}
-        self._options = Options(**{field.name: acting[field.name] for field in fields(Options)})
-        self._bucket_size = check_bucket_size(params["bucket_size"], self._options.objective)
-        self._layout, self._max_extra_memory = check_layout(params["layout"], params["max_extra_memory"])
-        self._validate = check_flag("validate", params["validate"])
-        self._params = params
-        self._changed_options: dict[Any, Options] = {}
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters as they were given, as scikit-learn's estimators do; `deep` is for its sake alone."""
-        return dict(self._params)
+        return dict(self._parameters.given)
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters.
@@ -195,16 +175,16 @@ class BanditMIPS:
         Options of a search act from the next one on. The others (``seed``, ``layout``, ...) say what `fit` prepares:
         the index forgets its atoms and has to be fitted again.
         """
-        check_names(params, "BanditMIPS", self._params, {})
-        self._configure({**self._params, **params}, seed_or_fresh(params["seed"]) if "seed" in params else self.seed)
-        if params.keys() - _CALL_OPTIONS:
+        self._parameters = self._parameters.changed(params)
+        if IndexParameters.ask_for_a_fit(params):
             self._atom_set = self._file = None
         return self
 
     def changed_params(self) -> dict[str, Any]:
         """Return the parameters that differ from the defaults."""
         defaults = inspect.signature(type(self)).parameters
-        return {name: value for name, value in self._params.items() if repr(value) != repr(defaults[name].default)}
+        given = self._parameters.given
+        return {name: value for name, value in given.items() if repr(value) != repr(defaults[name].default)}
 
     def __repr__(self) -> str:
         """Name the parameters that were changed, and what the index holds."""
@@ -218,20 +198,10 @@ class BanditMIPS:
         return index_html(self)
 
     def _restore(self, file: SavedFile, atom_set: AtomSet, ids: Ids | None) -> None:
-        if self._layout == "full" or self._bucket_size is not None:
+        if self._parameters.layout == "full" or self._parameters.bucket_size is not None:
             file.check()  # atoms are read here
         self._file = file
-        self._atom_set = replace(self._preparation().restored(atom_set), ids=ids)
-
-    def _preparation(self) -> Preparation:
-        return Preparation(
-            self._layout,
-            self._max_extra_memory,
-            self._bucket_size,
-            self._validate,
-            self._options.seed,
-            self._options.n_jobs,
-        )
+        self._atom_set = replace(self._parameters.preparation().restored(atom_set), ids=ids)
 
     def fit(
         self,
@@ -260,12 +230,14 @@ class BanditMIPS:
 
         store = as_store(atoms)
         names = None if ids is None else Ids.of_user(ids, store.shape[0])
-        check_seed(store, self._options)
-        deciding = ("seed", "layout", "max_extra_memory", "validate")
-        settings = {name: value for name, value in self._settings().items() if name in deciding}
-        with following(store, self._options.progress, checkpoint, settings) as follower:
-            atom_set = self._preparation().of(store, follower)
-        check_range(atom_set.seen_range, self._options)
+        check_seed(store, self._parameters.options)
+        settings = self._parameters.of_fit()
+        try:
+            with following(store, self._parameters.options.progress, checkpoint, settings) as follower:
+                atom_set = self._parameters.preparation().of(store, follower)
+        finally:
+            check_maps(store)
+        check_range(atom_set.seen_range, self._parameters.options)
         with self._changing:
             self._atom_set, self._file = replace(atom_set, ids=names), None
         return self
@@ -284,6 +256,12 @@ class BanditMIPS:
             self._file.check()
         return self._known
 
+    def _check_read(self, atoms: AtomSet) -> None:
+        """Raise if what was read of files was not what is in them; before any other error, which may follow from it."""
+        if self._file is not None:
+            self._file.check_unchanged()
+        check_maps(atoms.store)
+
     @property
     def ids(self) -> NDArray[Any] | None:
         """The ids of all atoms by index, removed ones included; None if `fit` was given none."""
@@ -298,7 +276,7 @@ class BanditMIPS:
     @property
     def seed(self) -> int:
         """The seed of every search, drawn if none was given."""
-        return self._options.seed
+        return self._parameters.options.seed
 
     @property
     def n_atoms(self) -> int:
@@ -345,31 +323,18 @@ class BanditMIPS:
         SearchResult
             The failure probability ``delta`` holds for each query.
         """
-        chosen = self._options
-        if options:
-            if not _CALL_OPTIONS.issuperset(options):
-                reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
-            chosen = self._changed(options)
+        chosen = self._parameters.of_call(options)
         fitted = self._fitted
-        if mask is None and type(k) is int and plain_row(queries, fitted.store.shape[1]):
-            found = directly(fitted, queries, k, chosen)
-            if found is not None:
-                return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
-        return run_queries(fitted, queries, k, chosen, mask).labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
-    def _changed(self, options: CallOptions) -> Options:
-        """The index's options with some changed; the same ones come again and again, and then are the same object."""
+        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
+            short = directly(fitted, queries, k, chosen) if mask is None else None
+            return run_queries(fitted, queries, k, chosen, mask) if short is None else short
+
         try:
-            key = tuple((name, type(value), value) for name, value in options.items())
-            known = self._changed_options.get(key)
-        except TypeError:  # a value that cannot be hashed: the options will say what is wrong with it
-            key, known = None, None
-        if known is None:
-            known = changed_options(self._options, options)
-            check_bucket_size(self._bucket_size, known.objective)
-            if key is not None and len(self._changed_options) < _MAX_CHANGED:
-                self._changed_options[key] = known
-        return known
+            found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
+        finally:
+            self._check_read(fitted)
+        return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:
         """Say in words how a query would be answered: which way, and what the planner expects it to cost.
@@ -384,7 +349,7 @@ class BanditMIPS:
         way: all products at once
         because: ...
         """
-        return explain_query(self._fitted, query, k, self._options)
+        return explain_query(self._fitted, query, k, self._parameters.options)
 
     def add(self, atoms: Any, *, ids: ArrayLike | None = None) -> Self:
         """Add atoms; their indices follow those of the atoms already there. Only the new atoms are read.
@@ -406,10 +371,14 @@ class BanditMIPS:
                     f"atoms has {store.shape[1]} columns, but the index has {self.n_coordinates} "
                     f"(argument 'atoms', shape {store.shape})"
                 )
-            names = _joined_ids(old.ids, ids, store.shape[0])
-            with following(store, self._options.progress, None, {}) as follower:
-                joined = self._preparation().more(old, store, follower)
-            check_range(joined.seen_range, self._options)
+            names = joined_ids(old.ids, ids, store.shape[0])
+            try:
+                with following(store, self._parameters.options.progress, None, {}) as follower:
+                    joined = self._parameters.preparation().more(old, store, follower)
+            finally:
+                self._check_read(old)
+                check_maps(store)
+            check_range(joined.seen_range, self._parameters.options)
             self._atom_set = replace(joined, ids=names)
         return self
 
@@ -444,18 +413,8 @@ class BanditMIPS:
         """
         from banditmips._saving import save_index
 
-        save_index(path, self._fitted, self._settings())
-
-    def _settings(self) -> dict[str, Any]:
-        """What an index is made with, as a file keeps it."""
-        return {
-            **asdict(self._options),
-            "bound": self._params["bound"],
-            "bucket_size": self._bucket_size,
-            "layout": self._layout,
-            "max_extra_memory": self._max_extra_memory,
-            "validate": self._validate,
-        }
+        atoms = self._fitted
+        save_index(path, atoms, self._parameters.to_save(), lambda: self._check_read(atoms))
 
     def verify(self) -> None:
         """Read the whole file that this index was loaded from and compare every block with its checksum.
@@ -468,17 +427,6 @@ class BanditMIPS:
         if self._file is None:
             raise ValueError("this index was not loaded from a file, so there is nothing to verify")
         self._file.verify()
-
-
-def _joined_ids(old: Ids | None, new: ArrayLike | None, n_new: int) -> Ids | None:
-    """The ids of the atoms of an index followed by those of new ones: all of them have ids, or none."""
-    if old is not None and new is not None:
-        return old.joined(new, n_new)
-    if old is not None:
-        raise ValueError(f"ids must be given for the {n_new} new atoms: the atoms of this index have ids")
-    if new is not None:
-        raise ValueError("ids cannot be given for new atoms alone: the atoms of this index have none (see fit)")
-    return None
 
 
 def load(

@@ -12,6 +12,7 @@ __all__ = [
     "BoundName",
     "CallOptions",
     "ClusterOptions",
+    "Ends",
     "GroupSize",
     "Layout",
     "Minimise",
@@ -29,6 +30,7 @@ __all__ = [
 Objective = Literal["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
 Sampling = Literal["auto", "weighted", "optimal", "uniform", "sorted"]
 BoundName = Literal["auto", "codes", "paired", "hoeffding", "hoeffding_serfling", "bernstein"]
+Ends = Literal["largest", "smallest", "both"]
 Minimise = Literal["time", "multiplies"]
 Layout = Literal["auto", "codes", "coordinates", "full", "none"]
 Sigma = float | Literal["estimate"] | None
@@ -61,6 +63,7 @@ class SharedOptions(TypedDict, total=False):
 class CallOptions(SharedOptions, total=False):
     """Options that a call of `BanditMIPS.search` can change."""
 
+    ends: Ends
     budget: int | None
     n_jobs: int | None
     trace: bool
@@ -79,6 +82,7 @@ _OTHER_NAMES = {
     "n_jobs": ("n_threads", "num_threads", "threads", "workers", "num_workers"),
     "delta": ("failure_probability", "confidence", "alpha", "error_rate"),
     "epsilon": ("eps", "tolerance"),
+    "ends": ("smallest", "largest", "bottom_k", "reverse", "descending"),
     "mask": ("filter", "exclude", "excluded"),
     "progress": ("verbose", "show_progress", "progress_bar"),
     "budget": ("max_multiplies", "n_multiplies"),

@@ -31,7 +31,7 @@ class SearchResult:
     indices : int64, shape (k,) or (m, k)
         The atoms found, best first. Padded with -1 where there are fewer than k candidates.
     scores : float64, same shape
-        Their scores: exact where `exact` says so, estimates otherwise; -inf in the padding.
+        Their scores: exact where `exact` says so, estimates otherwise; -inf in the padding (inf at the smallest end).
     lower, upper : float64, same shape
         Confidence interval of each score; both equal the score where it is exact.
     exact : bool, same shape
@@ -61,6 +61,8 @@ class SearchResult:
         What `fit` was told that the atoms are called; -1 or an empty string in the padding.
     atoms_shape : (n, d) or None
         Shape of the atoms that were searched.
+    smallest : SearchResult or None
+        With ``ends="both"``, what was found at the other end, the smallest first.
     """
 
     indices: NDArray[np.int64]
@@ -79,6 +81,7 @@ class SearchResult:
     seed: int | None = None
     ids: NDArray[Any] | None = None
     atoms_shape: tuple[int, int] | None = None
+    smallest: SearchResult | None = None
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as ``indices, scores``."""
@@ -186,6 +189,8 @@ class SearchResult:
             fields["checked"] = checked
         if ids is not None:
             fields["ids"] = ids.at(self.indices)
+        if self.smallest is not None:
+            self.smallest.labelled(seed, atoms_shape, ids, checked)
         return self
 
     def __getitem__(self, query: int) -> SearchResult:
@@ -207,10 +212,14 @@ class SearchResult:
             bytes_read=int(self.bytes_read[query]),
             trace=None if self.trace is None else self.trace[query],
             ids=None if self.ids is None else self.ids[query],
+            smallest=None if self.smallest is None else self.smallest[query],
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with one row for each (query, rank); needs the ``tables`` extra."""
+        """Return a pandas frame with one row for each (query, rank); needs the ``tables`` extra.
+
+        With ``ends="both"`` the rows of the smallest follow those of the largest; a column ``end`` names the end.
+        """
         from banditmips._extras import require
 
         pandas = require("pandas", extra="tables", purpose="SearchResult.to_frame")
@@ -231,7 +240,13 @@ class SearchResult:
                 "stop_reason": np.repeat([str(s) for s in np.atleast_1d(self.stop_reason)], k),
             }
         )
-        return frame
+        if self.smallest is None:
+            return frame
+        parts = {"largest": frame, "smallest": self.smallest.to_frame()}
+        for end, part in parts.items():
+            part.insert(1, "end", end)
+        both: pd.DataFrame = pandas.concat(parts.values(), ignore_index=True)
+        return both
 
     def plot(self, query: int = 0) -> Figure:
         """Draw the race of one query (``trace=True`` must have been asked for); needs the ``plot`` extra.

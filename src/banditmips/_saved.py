@@ -2,9 +2,10 @@
 
 A map gives back whatever the file holds at the moment. Two things are done about that, both by `SavedFile.check`, which
 whoever uses the arrays calls before: blocks are compared with their checksums before they are first used, and a file
-whose size or time of change is not what it was is refused, because reading a map beyond the end of its file kills
-the process. What nobody can notice is a file that is cut short while the arrays are being read, or whose bytes change
-on the disk, without its time, after they were compared.
+whose size or time of change is not what it was is refused. `SavedFile.check_unchanged` asks the latter again when the
+arrays have been used, and whether something was missing; reading beyond the end of the file does not end the
+process (`banditmips.atoms.mapped`). What nobody can notice is a file whose bytes change on the disk, without its time,
+after they were compared.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from banditmips._saved_format import (
     aligned,
     new_checksum,
 )
+from banditmips.atoms.mapped import MapGuard
 
 __all__ = ["SavedFile", "read_file"]
 
@@ -68,6 +70,7 @@ class SavedFile:
         self._descriptor: int | None = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
         self._state = FileState.of(self._descriptor)
+        self._guard = MapGuard(self.arrays.values(), self.path)
 
     def __repr__(self) -> str:
         """Name the file."""
@@ -77,7 +80,7 @@ class SavedFile:
         """Read every block, and raise `CorruptFileError` for the first that does not match its checksum."""
         for name in self._blocks:
             self._compare(name)
-        self._check_unchanged()
+        self.check_unchanged()
 
     def check(self, names: Iterable[str] | None = None) -> None:
         """Compare these blocks (None: all of them) with their checksums, unless that was done before.
@@ -89,18 +92,20 @@ class SavedFile:
                 for name in self._blocks if names is None else names:
                     if name in self._unchecked:
                         self._compare(name)
-        self._check_unchanged()
+        self.check_unchanged()
 
     def trust(self) -> None:
         """Let `check` take all blocks as they are, and ask no more than whether the file has changed."""
         self._unchecked = set()
 
-    def _check_unchanged(self) -> None:
+    def check_unchanged(self) -> None:
+        """Raise `CorruptFileError` if the file has changed since it was opened, or could not be read."""
         if self._descriptor is None:
             return  # the arrays are in memory, and the file is left alone
         status = os.fstat(self._descriptor)
         if (status.st_size, status.st_mtime_ns) != self._state:  # every search comes by here
             self._state.check(FileState.of(self._descriptor), self.path)
+        self._guard.check()
 
     def _compare(self, name: str) -> None:
         block, found = self._blocks[name], new_checksum()
@@ -124,7 +129,7 @@ class SavedFile:
         """What goes to another process: the arrays themselves, compared before they are copied."""
         self.check()
         arrays = {name: np.array(array, order="K") for name, array in self.arrays.items()}
-        state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_guard")}
         return {**state, "arrays": arrays, "_descriptor": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

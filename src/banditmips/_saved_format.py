@@ -27,7 +27,7 @@ import os
 import secrets
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -80,7 +80,12 @@ class Block:
         return f"block {self.name!r}"
 
 
-def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_file(
+    path: str | os.PathLike[str],
+    metadata: dict[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Save arrays with JSON metadata; the file appears whole and on disk, or not at all.
 
     Parameters
@@ -93,6 +98,8 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
     arrays
         Arrays of booleans, integers or floats of up to 64 bits, of any shape, order and byte order. They are
         never copied whole. C or Fortran order is kept; the byte order becomes little-endian.
+    check
+        Called when everything has been read: if it raises, the old file stays.
 
     Raises
     ------
@@ -144,6 +151,7 @@ def write_file(path: str | os.PathLike[str], metadata: dict[str, Any], arrays: M
             with _naming_errors(path, "last changes (sync)"):
                 os.fsync(file.fileno())
                 file.close()
+        check()
         with _naming_errors(path, "new file in place of the old one"):
             os.replace(temporary, target)
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -65,8 +65,13 @@ _IDS = {
 _LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre"))
 
 
-def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any]) -> None:
-    """Write an index: its settings, its atoms or where they are, what was prepared for them, what they are called."""
+def save_index(
+    path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[str, Any], check: Callable[[], None]
+) -> None:
+    """Write an index: its settings, its atoms or where they are, what was prepared for them, what they are called.
+
+    `check` raises if the atoms that were written were not those of their own file.
+    """
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
@@ -100,7 +105,7 @@ def save_index(path: str | os.PathLike[str], atom_set: AtomSet, settings: dict[s
         metadata["files"] = files
     if codes is not None:
         metadata["codes"] = {"n_cells": codes.n_cells, "n_bits": codes.n_bits, "seed": codes.rotation.seed}
-    write_file(path, metadata, arrays)
+    write_file(path, metadata, arrays, check)
 
 
 def _put_store(arrays: dict[str, NDArray[Any]], name: str, store: AtomStore) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._result import SearchResult, StopReason, Trace
+from banditmips._direct import bare_directly, batch_directly
+from banditmips._ends import at_ends, negative
+from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
+from banditmips._result import SearchResult, StopReason
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -23,17 +25,16 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
-from banditmips.atoms import DenseStore, SparseStore
+from banditmips.atoms import AtomStore, DenseStore, SparseStore, check_maps
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.batch import answer_batch
-from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
+from banditmips.race.direct import plain_row
 from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
 
-__all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -54,6 +55,7 @@ def search(
     value_range: tuple[float, float] | None = None,
     replacement: bool = False,
     absolute: bool = False,
+    ends: Ends = "largest",
     minimise: Minimise = "time",
     budget: int | None = None,
     rescore: bool = True,
@@ -80,7 +82,8 @@ def search(
     queries : array of shape (d,) or (m, d)
         One query, or a batch.
     k : int
-        How many atoms to find. If there are fewer, the result is padded with index -1 and score -inf.
+        How many atoms to find. If there are fewer, the result is padded with index -1 and score -inf (inf at the
+        smallest end).
     delta : float in [0, 1)
         Failure probability allowed for each query. 0 computes every product exactly.
     epsilon : float
@@ -94,7 +97,7 @@ def search(
         ``auto`` is ``weighted`` for ``bound="paired"``, unless cached coordinates make ``uniform`` faster, and
         ``uniform`` for the other bounds. Coordinates where the query is 0 are never sampled for products.
     beta : float
-        Exponent of the weights.
+        Exponent of the weights. Above 0.5, ``paired`` lets no weight fall below a quarter of what 0.5 gives.
     bound : {"auto", "codes", "paired", "hoeffding", "hoeffding_serfling", "bernstein"}
         Confidence bound by which atoms are dropped. ``auto`` takes the best one that needs to be told nothing.
     sigma : float, "estimate" or None
@@ -107,6 +110,10 @@ def search(
         Draw coordinates with replacement, as in the paper's analysis.
     absolute : bool
         Rank by the size of the score, whatever its sign.
+    ends : {"largest", "smallest", "both"}
+        Which scores to find. ``smallest`` finds the k smallest, the smallest first. ``both`` finds the k largest, and
+        beside them ``result.smallest``, a result of its own; delta, epsilon and budget hold for either end. Of
+        inner products, cosines and correlations.
     minimise : {"time", "multiplies"}
         Take the way that is fastest on this machine, or the one with the fewest multiplies.
     budget : int, optional
@@ -159,6 +166,7 @@ def search(
         value_range,
         replacement,
         absolute,
+        ends,
         minimise,
         budget,
         rescore,
@@ -169,27 +177,28 @@ def search(
     )
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
+    store, n_bytes = _opened(atoms)
+
+    def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
+        found = bare_directly(store, queries, k, options) if mask is None else None
+        return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
+
+    try:
+        found = at_ends(find, store.shape, queries, mask, options.ends)
+    finally:
+        check_maps(store)  # comes before any other error, which may follow from what was missing
+    return _also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked)
+
+
+def _opened(atoms: Any) -> tuple[AtomStore, int]:
+    """The atoms, and how many bytes were read to open them."""
     if isinstance(atoms, np.ndarray):
-        if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
-            short = _bare_directly(atoms, queries, k, options)
-            if short is not None:
-                return short.labelled(options.seed, atoms.shape, checked=checked)
-        found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
-        return found.labelled(options.seed, atoms.shape, checked=checked)
+        return as_store(atoms), 0
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
-    found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
-    return found.labelled(options.seed, store.shape, checked=checked)
-
-
-def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
-    """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
-    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms) or options.n_jobs != 1:
-        return None
-    key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    return _answered(_bare, key, AtomSet(as_store(atoms)), queries)
+    return store, opening.bytes_read
 
 
 def _also_read(result: SearchResult, n_bytes: int) -> SearchResult:
@@ -217,74 +226,6 @@ def _checked_options(types: tuple[type, ...], values: tuple[Any, ...]) -> Option
     return Options(*values)
 
 
-_MOST_DIRECT = 64
-"""Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
-_bare: dict[Any, DirectSearch] = {}
-
-
-def directly(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
-    """Answer a plain query to an index by the shortest way; None if there is none."""
-    if options.n_jobs != 1:  # threads share the work of one query, which this way does not divide
-        return None
-    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, row)
-
-
-def _answered(
-    remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
-) -> SearchResult | None:
-    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
-    place = (key[0], id(key[1]), *key[2:])
-    direct = remembered.get(place)
-    if direct is None or direct.options is not key[1]:
-        if len(remembered) >= _MOST_DIRECT:
-            remembered.clear()
-        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
-    found = direct.answer(atom_set, row) if direct.serves else None
-    if found is None:
-        return None
-    result = SearchResult.of_one_query(
-        found.indices,
-        found.scores,
-        None,
-        found.n_multiplies,
-        found.n_rounds,
-        found.n_survivors,
-        found.stop_reason,
-        found.delta_spent,
-        not atom_set.unchecked,
-    )
-    if key[1].trace:
-        result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
-    return result
-
-
-def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:
-    plan = Query(atom_set, as_finite(row, ""), k, options, None).explain()
-    return Trace(tuple(found.rounds), plan, found.n_raced)
-
-
-def _of_batch(atom_set: AtomSet, rows: NDArray[Any], answers: list[Answer], k: int, options: Options) -> SearchResult:
-    """Put the answers to the plain queries of a batch together; all scores are exact."""
-    scores = np.stack([one.scores for one in answers])
-    return SearchResult(
-        indices=np.stack([one.indices for one in answers]),
-        scores=scores,
-        lower=scores.copy(),
-        upper=scores.copy(),
-        exact=np.ones(scores.shape, dtype=np.bool_),
-        n_multiplies=np.array([one.n_multiplies for one in answers], dtype=np.int64),
-        n_rounds=np.array([one.n_rounds for one in answers], dtype=np.int64),
-        n_survivors=np.array([one.n_survivors for one in answers], dtype=np.int64),
-        stop_reason=tuple(one.stop_reason for one in answers),
-        delta_spent=np.array([one.delta_spent for one in answers], dtype=np.float64),
-        bytes_read=np.zeros(len(answers), dtype=np.int64),
-        checked=not atom_set.unchecked,
-        trace=tuple(_trace_of(atom_set, *one, k, options) for one in zip(rows, answers, strict=True))
-        if options.trace
-        else None,
-    )
-
-
 def run_queries(
     atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
 ) -> SearchResult:
@@ -306,10 +247,9 @@ def _run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     _check_together(atom_set, options)
-    if masks is None and not options.progress and plain_rows(queries, d):
-        answers = answer_batch(atom_set, queries, k, options)
-        if answers is not None:
-            return _of_batch(atom_set, queries, answers, k, options)
+    short = batch_directly(atom_set, queries, k, options) if masks is None else None
+    if short is not None:
+        return short
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered
@@ -468,7 +408,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     _check_together(atom_set, options)
-    return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
+    row = as_finite(rows[0], "")
+    return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 
 
 def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:

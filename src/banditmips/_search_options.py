@@ -9,13 +9,14 @@ from typing import Any, get_args
 
 import numpy as np
 
-from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma
+from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma
 
 __all__ = ["Options", "check_choice", "check_flag", "check_integer", "check_real"]
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 SAMPLINGS: tuple[Sampling, ...] = get_args(Sampling)
 BOUNDS: tuple[BoundName, ...] = get_args(BoundName)
+ENDS: tuple[Ends, ...] = get_args(Ends)
 MINIMISE: tuple[Minimise, ...] = get_args(Minimise)
 
 _OTHER_WORDS = {
@@ -44,6 +45,7 @@ class Options:
     value_range: tuple[float, float] | None = None
     replacement: bool = False
     absolute: bool = False
+    ends: Ends = "largest"
     minimise: Minimise = "time"
     budget: int | None = None
     rescore: bool = True
@@ -60,6 +62,7 @@ class Options:
         check_choice("objective", self.objective, OBJECTIVES)
         check_choice("sampling", self.sampling, SAMPLINGS)
         check_choice("bound", self.bound, BOUNDS)
+        check_choice("ends", self.ends, ENDS)
         check_choice("minimise", self.minimise, MINIMISE)
         for name in ("replacement", "absolute", "rescore", "trace", "progress"):
             check_flag(name, getattr(self, name))
@@ -121,6 +124,13 @@ class Options:
             )
         if self.objective.startswith("neg_") and self.absolute:
             raise ValueError(f"absolute=True makes no sense with objective={self.objective!r}, which is never positive")
+        if self.ends != "largest" and self.absolute:
+            raise ValueError(f"absolute=True ranks both signs as one, so there is no ends={self.ends!r}: choose one")
+        if self.ends != "largest" and self.objective.startswith("neg_"):
+            raise ValueError(
+                f"ends={self.ends!r} is for inner products, cosines and correlations; nothing searches for the most "
+                f"different atoms (got objective={self.objective!r})"
+            )
 
 
 def check_flag(name: str, value: object) -> bool:

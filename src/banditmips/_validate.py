@@ -101,9 +101,9 @@ def check_positive(name: str, value: object) -> int:
 
 def as_store(atoms: Any) -> AtomStore:
     """Wrap what a user calls atoms as a store: without copying it, and without reading more than it must."""
-    from banditmips.atoms import DenseStore, SparseStore
+    from banditmips.atoms import DenseStore, MappedStore, SparseStore, map_of
 
-    if type(atoms) is np.ndarray:
+    if type(atoms) is np.ndarray and map_of(atoms) is None:
         # The common case first: in a small search every further question takes a fair part of the time.
         _check_dtype("atoms", atoms.dtype)
         _check_atoms_shape(atoms.shape)
@@ -125,7 +125,7 @@ def as_store(atoms: Any) -> AtomStore:
         return opened
     array = _as_array("atoms", atoms)
     _check_atoms_shape(array.shape)
-    return DenseStore(array)
+    return DenseStore(array) if map_of(array) is None else MappedStore(array)
 
 
 def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:

@@ -56,6 +56,34 @@ def test_rounds_cost_the_stored_entries_of_their_columns(form):
     assert result.n_multiplies == np.count_nonzero(atoms[:, columns]) <= 2000
 
 
+@pytest.mark.parametrize("form", [scipy.sparse.csc_array, np.asfortranarray])
+def test_steep_weights_do_not_hide_what_decides(form):
+    """Small counts and weights |q|^6: what a sample never saw decided 6 of these searches, before."""
+    n_sampled = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        density = rng.choice([0.01, 0.05, 0.2, 0.5])
+        atoms = (rng.integers(0, 3, size=(31, 308)) * (rng.random((31, 308)) < density)).astype(np.int32)
+        query = 3 * rng.normal(size=308)
+        scores = atoms @ query
+        for k in (1, 3):
+            found = bm.search(form(atoms), query, k, delta=1e-12, beta=3.0, seed=seed, minimise="multiplies")
+            np.testing.assert_allclose(found.scores, np.sort(scores)[::-1][:k], atol=1e-9)
+            n_sampled += found.delta_spent > 0.0
+    assert n_sampled >= 10
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", ">i4"])
+def test_entries_that_scipy_does_not_know(dtype):
+    atoms = np.round(planted(n=10, d=400)[0])
+    plain = scipy.sparse.csr_array(atoms)
+    matrix = scipy.sparse.csr_array((plain.data.astype(dtype), plain.indices, plain.indptr), plain.shape)
+    query = np.random.default_rng(0).normal(size=400)
+    for found in (bm.search(matrix, query, 3), bm.BanditMIPS().fit(matrix).search(query, 3)):
+        np.testing.assert_array_equal(found.indices, np.argsort(-(atoms @ query))[:3])
+    assert matrix.dtype == dtype
+
+
 def test_a_finish_counts_what_the_rounds_have_not_seen():
     rng = np.random.default_rng(0)
     atoms = np.where(rng.random((10, 400)) < 0.3, rng.normal(size=(10, 400)), 0.0)

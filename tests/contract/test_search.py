@@ -498,6 +498,20 @@ def test_a_budget_is_kept_and_intervals_stay_honest(find, options, rescore):
         assert (truth <= result.upper + 1e-9).all()
 
 
+@pytest.mark.parametrize("bucket_size", [1, 3])
+def test_a_budget_that_does_not_reach_all_bins_still_gives_k_atoms(bucket_size):
+    atoms, query = planted()
+    n = len(atoms)
+    result = bm.BanditMIPS(bucket_size=bucket_size, budget=n).fit(atoms).search(query, n - 5)
+    assert result.stop_reason is bm.StopReason.BUDGET
+    assert np.unique(result.indices).size == n - 5
+    assert (result.indices >= 0).all()
+    truth = (atoms @ query)[result.indices]
+    assert (result.lower <= truth).all()
+    assert (truth <= result.upper).all()
+    assert result.n_multiplies <= n
+
+
 def test_what_a_budget_leaves_goes_to_the_returned_atoms(find_racing_flat):
     """No coordinate more for all atoms fits, but the exact score of the best one does; it stays the answer."""
     for seed in range(10):

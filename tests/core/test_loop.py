@@ -174,7 +174,7 @@ def dear_products(monkeypatch):
     dear = Costs(stream=1e6, near_stream=1e6, convert=1e6, row=1e3)
     for module in ("query", "direct"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
-    monkeypatch.setattr("banditmips._search._bare", {})  # what was planned for bare arrays before
+    monkeypatch.setattr("banditmips._direct._bare", {})  # what was planned for bare arrays before
 
 
 @pytest.mark.parametrize("k", [1, 3])

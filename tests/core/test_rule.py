@@ -177,6 +177,17 @@ def test_paired_drops_nobody_on_fewer_cells_than_its_tail_asks_for():
         assert rule.judge_round(source, 1) > 0
 
 
+def test_draws_that_come_again_are_no_half_of_all():
+    """Of two coordinates, four draws may all be the same one: its spread of 0 says nothing."""
+    atoms = np.array([[3.0, 5.0], [1.0, 2.0]])
+    for seed in range(40):
+        source = source_of(atoms, np.ones(2), ReplacementSampler(np.arange(2), np.ones(2), seed))
+        source.advance(4)
+        rule = PairedRule(1e-6, 2, 1, False)
+        assert np.isinf(rule.radius(source, 1)).all()
+        assert rule.judge_round(source, 1) == 0
+
+
 def test_a_difference_that_hangs_on_one_cell_drops_nobody():
     """All cells but one agree on who is better, by far enough; the one holds nearly all of the variance."""
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -111,3 +112,14 @@ def test_bad_rows_are_refused():
         replace(ROW, settings="theirs")
     with pytest.raises(ValueError, match="JSON compliant"):
         replace(ROW, seconds=float("nan")).to_json()
+
+
+def test_a_fifo_is_neither_read_nor_written(tmp_path):
+    """Opening one would wait for somebody at its other end."""
+    path = tmp_path / "rows.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(FileExistsError, match="is a FIFO"):
+        append_row(path, ROW)
+    with pytest.raises(ValueError, match="it is a FIFO"):
+        read_rows(path)
+    assert path.is_fifo()

@@ -39,7 +39,7 @@ def random_call(random: Random) -> dict[str, Any]:
 
 
 _OPTIONS: dict[str, list[Any]] = {
-    "objective": ["inner_product", "cosine", "neg_sqeuclidean", "neg_l1"],
+    "objective": ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"],
     "sampling": ["auto", "weighted", "optimal", "uniform", "sorted"],
     "beta": [0.0, 0.5, 3.0, 50.0],
     "bound": ["paired", "hoeffding", "hoeffding_serfling", "bernstein"],
@@ -47,6 +47,7 @@ _OPTIONS: dict[str, list[Any]] = {
     "sigma": [1.0, 1e6, "estimate"],
     "replacement": [True],
     "absolute": [True],
+    "ends": ["smallest", "both"],
     "epsilon": [0.5, 1e9],
     "budget": [1, 100, 10**18, 10**30],
     "rescore": [False],
@@ -65,6 +66,9 @@ def _make_fit(options: dict[str, Any]) -> None:
     if options.get("objective", "").startswith("neg_"):
         options.pop("sampling", None)
         options.pop("absolute", None)
+        options.pop("ends", None)
+    if options.get("absolute"):
+        options.pop("ends", None)
 
 
 def _size(random: Random) -> int:
@@ -105,8 +109,8 @@ def make_data(case: dict[str, Any]) -> tuple[Any, Any, np.ndarray[Any, Any] | No
 
 
 def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
-    if form in ("csr", "csc", "coo", "lil") and atoms.dtype != np.float16 and atoms.dtype.isnative:
-        return scipy.sparse.coo_array(atoms).asformat(form)
+    if form in ("csr", "csc", "coo", "lil"):
+        return _sparse(atoms, form)
     if form == "F":
         return np.asfortranarray(atoms)
     if form == "every second":
@@ -118,6 +122,32 @@ def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
     if form == "read-only":
         atoms.setflags(write=False)
     return atoms
+
+
+def _sparse(atoms: np.ndarray[Any, Any], form: str) -> Any:
+    """Make a sparse matrix of any dtype; SciPy can only be given some of them ready-made."""
+    plain = np.float32 if atoms.dtype == np.float16 else atoms.dtype.newbyteorder("=")
+    matrix = scipy.sparse.csr_array(atoms.astype(plain))
+    if form == "csr":
+        return scipy.sparse.csr_array((matrix.data.astype(atoms.dtype), matrix.indices, matrix.indptr), matrix.shape)
+    return matrix.asformat(form)
+
+
+def all_scores(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The scores of all atoms, without cleverness."""
+    with np.errstate(all="ignore"):
+        if objective == "neg_sqeuclidean":
+            return -np.square(atoms - query).sum(axis=1)
+        if objective == "neg_l1":
+            return -np.abs(atoms - query).sum(axis=1)
+        if objective == "correlation":
+            atoms, query = atoms - atoms.mean(axis=1, keepdims=True), query - query.mean()
+        if objective in ("cosine", "correlation"):  # of vectors whose squares are not lost
+            sizes = np.abs(atoms).max(axis=1, keepdims=True)
+            atoms, query = atoms / np.where(sizes > 0, sizes, 1), query / (np.abs(query).max() or 1.0)
+            norms = np.linalg.norm(atoms, axis=1) * np.linalg.norm(query)
+            return np.where(norms > 0, atoms @ query / np.where(norms > 0, norms, 1), 0.0)
+        return np.asarray(atoms @ query)
 
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
@@ -159,7 +189,17 @@ NUMBERS = (
 )
 OPTIONS = (
     *("-k", "--delta", "--seed", "--jobs", "--epsilon", "--budget", "--beta", "--sigma", "--memory-limit"),
-    *("--n-coordinates", "--objective", "--sampling", "--bound", "--key", "--query-key", "-o", "--value-range"),
+    *(
+        "--n-coordinates",
+        "--objective",
+        "--sampling",
+        "--ends",
+        "--bound",
+        "--key",
+        "--query-key",
+        "-o",
+        "--value-range",
+    ),
 )
 FLAGS = (
     "--fit",
@@ -177,6 +217,7 @@ WORDS = (
     "cosine",
     "neg_l1",
     "weighted",
+    "both",
     "sorted",
     "hoeffding",
     "bernstein",

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from fuzz_calls import make_data
+from fuzz_calls import all_scores, make_data
+from fuzz_estimators import try_estimator
 from fuzz_files import FOLDERS, MAKERS, query, right_answer, sound
 
 import banditmips as bm
@@ -83,6 +84,21 @@ def try_call(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     except Exception as error:
         return {"verdict": "unnamed", "detail": f"{type(error).__name__}: {error}"}
     problem = _problem(case, atoms, queries, mask, options, result)
+    if problem is None and options.get("ends") == "both":
+        problem = _problem(case, atoms, queries, mask, {**options, "ends": "smallest"}, result.smallest)
+    return {"verdict": "right" if problem is None else "wrong", "detail": problem or ""}
+
+
+def try_model(case: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Ask an estimator and compare with the full product."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            problem = try_estimator(case)
+    except (ValueError, TypeError) as error:
+        return {"verdict": "error", "detail": f"{type(error).__name__}: {error}"}
+    except Exception as error:
+        return {"verdict": "unnamed", "detail": f"{type(error).__name__}: {error}"}
     return {"verdict": "right" if problem is None else "wrong", "detail": problem or ""}
 
 
@@ -108,7 +124,7 @@ def _problem(
     n, d = case["shape"]
     if n == 0 or d == 0:
         return "atoms that are empty were searched"
-    dense = atoms.toarray() if scipy.sparse.issparse(atoms) else np.asarray(atoms)
+    dense = atoms.astype(np.float64).toarray() if scipy.sparse.issparse(atoms) else np.asarray(atoms)
     dense = dense.astype(np.float64)
     if not np.isfinite(dense).all():
         is_looked_at = isinstance(case["index"], dict) and case["index"].get("validate", True)
@@ -121,17 +137,20 @@ def _problem(
     allowed = np.ones(n, bool) if mask is None else ~mask
     has_promise = options.get("sampling") != "sorted" and "sigma" not in options and "budget" not in options
     for i in range(m):
-        truth = _scores(options.get("objective", "inner_product"), dense, rows[i])
+        truth = all_scores(options.get("objective", "inner_product"), dense, rows[i])
         found = result.indices.reshape(m, -1)[i]
         scores, lower, upper = (x.reshape(m, -1)[i] for x in (result.scores, result.lower, result.upper))
         n_found = min(case["k"], int(allowed.sum()))
+        is_smallest = options.get("ends") == "smallest"
+        if is_smallest:
+            truth, scores, lower, upper = -truth, -scores, -upper, -lower
         if (found[n_found:] != -1).any() or not np.isneginf(scores[n_found:]).all():
             return f"padding {found[n_found:][:3]}, {scores[n_found:][:3]}"
         found, scores, lower, upper = found[:n_found], scores[:n_found], lower[:n_found], upper[:n_found]
         if (found < 0).any() or (found >= n).any() or not allowed[found].all() or np.unique(found).size < found.size:
             return f"indices {found}"
         scale = np.abs(dense).max() * np.abs(rows[i]).sum() + 1e-300
-        slack = 1e-4 * (1.0 if options.get("objective") == "cosine" else scale)
+        slack = 1e-4 * (1.0 if options.get("objective") in ("cosine", "correlation") else scale)
         if options.get("objective") == "neg_sqeuclidean":
             slack = 1e-4 * (np.square(dense).sum(axis=1).max() + np.square(rows[i]).sum())
         if options.get("objective") == "neg_l1":
@@ -146,18 +165,6 @@ def _problem(
     return None
 
 
-def _scores(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    with np.errstate(all="ignore"):
-        if objective == "neg_sqeuclidean":
-            return -np.square(atoms - query).sum(axis=1)
-        if objective == "neg_l1":
-            return -np.abs(atoms - query).sum(axis=1)
-        if objective == "cosine":
-            norms = np.linalg.norm(atoms, axis=1) * np.linalg.norm(query)
-            return np.where(norms > 0, atoms @ query / np.where(norms > 0, norms, 1), 0.0)
-        return np.asarray(atoms @ query)
-
-
 def try_command(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Run a command line in a folder of sound and unsound files."""
     for kind in ("npy", "csv", "npz", "parquet"):
@@ -166,7 +173,7 @@ def try_command(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     (folder / "text.npy").write_text("some text")
     os.mkfifo(folder / "fifo.npy")
     os.mkfifo(folder / "fifo")
-    out, err = io.StringIO(), io.StringIO()
+    out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()  # results go to the bytes below stdout
     sys.argv = ["banditmips", *case["arguments"]]
     code: Any = 0
     try:
@@ -182,7 +189,7 @@ def try_command(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"verdict": "error" if code else "right", "detail": lines[-1] if code else ""}
 
 
-TRIES = {"file": try_file, "call": try_call, "command": try_command}
+TRIES = {"file": try_file, "call": try_call, "estimator": try_model, "command": try_command}
 
 
 def main() -> None:

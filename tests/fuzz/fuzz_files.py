@@ -10,6 +10,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -240,7 +241,7 @@ def _edit_json(document: Any, random: Random) -> None:
         if random.random() < 0.15:
             del place[key]
         else:
-            place[key] = random.choice(ODD)
+            place[key] = deepcopy(random.choice(ODD))  # else a list may come to hold itself
         return
 
 

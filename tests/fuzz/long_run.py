@@ -12,12 +12,13 @@ from random import Random
 from typing import Any
 
 from fuzz_calls import random_call, random_command
+from fuzz_estimators import random_estimator
 from fuzz_files import FORMATS, damage, n_damages, random_damage
 from fuzzing import GOOD, Examiner, keep
 
 
 def cases(random: Random, only: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (kind, case): of every format some of all possible damage in order, some at random; calls; commands."""
+    """Yield (kind, case): damage of every format, some in order and some at random; calls; estimators; commands."""
     formats = [kind for kind in FORMATS if only in (None, kind)]
     systematic = {kind: _scattered(kind, random) for kind in formats}
     while True:
@@ -28,6 +29,9 @@ def cases(random: Random, only: str | None) -> Iterator[tuple[str, dict[str, Any
         if only in (None, "calls"):
             for _ in range(40):
                 yield "calls", random_call(random)
+        if only in (None, "estimators"):
+            for _ in range(10):
+                yield "estimators", random_estimator(random)
         if only in (None, "commands"):
             for _ in range(3):
                 yield "commands", random_command(random)
@@ -64,7 +68,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long (30)")
     parser.add_argument("--seed", type=int, default=None, help="of the random cases; by default another each time")
     parser.add_argument("--jobs", type=int, default=1, help="processes that try cases (1)")
-    parser.add_argument("--only", choices=[*FORMATS, "calls", "commands"], default=None, help="one kind of cases")
+    parser.add_argument(
+        "--only", choices=[*FORMATS, "calls", "estimators", "commands"], default=None, help="one kind of cases"
+    )
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else time.time_ns() % 2**32
     stop = time.monotonic() + 60 * given.minutes

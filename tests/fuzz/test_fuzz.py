@@ -6,6 +6,7 @@ import json
 
 import pytest
 from fuzz_calls import random_call, random_command
+from fuzz_estimators import random_estimator
 from fuzz_files import FORMATS, file_case, random_damage, sound
 from fuzzing import GOOD, Examiner, kept
 from hypothesis import HealthCheck, given, settings
@@ -52,6 +53,12 @@ def test_damaged_files(kind, random, examiner):
 @given(random=RANDOMS)
 def test_calls_against_the_full_product(random, examiner):
     check(examiner, random_call(random))
+
+
+@short(100)
+@given(random=RANDOMS)
+def test_estimators_against_the_full_product(random, examiner):
+    check(examiner, random_estimator(random))
 
 
 @short(60)

@@ -10,11 +10,13 @@ from scipy.stats import chisquare
 
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.sampling import (
+    LEAST_SHARE,
     BottomKSampler,
     ReplacementSampler,
     SortedSampler,
     UniformSampler,
     power_weights,
+    seen_enough,
     unevenness,
 )
 
@@ -274,6 +276,16 @@ def test_weights_are_powers_with_mean_one_and_never_zero(beta, scale):
     assert np.isfinite(weights).all()
     ratio = np.abs(query[:3] / query[1]) ** (2 * beta)
     np.testing.assert_allclose(weights[:3] / weights[1], np.maximum(ratio, 1e-100), rtol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.6, 1.0, 3.0, 50.0])
+def test_no_coordinate_is_drawn_much_more_seldom_than_by_its_size(beta):
+    query = np.random.default_rng(0).normal(size=400)
+    raised = seen_enough(power_weights(query, beta), query)
+    assert raised.mean() == pytest.approx(1.0)
+    assert (raised >= 0.9 * LEAST_SHARE / (1.0 + LEAST_SHARE) * power_weights(query, 0.5)).all()
+    order = np.argsort(np.abs(query))
+    assert (np.diff(raised[order]) >= 0.0).all()
 
 
 def test_weights_of_a_zero_query_are_equal():

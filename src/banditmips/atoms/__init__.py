@@ -6,6 +6,7 @@ for `fit`, one pass over everything (`blocks`): that is `AtomStore`.
 ::
 
     AtomStore ─┬─ DenseStore, SparseStore, FunctionStore, JoinedStore    in memory
+               ├─ MappedStore                                            a DenseStore that is a map of a file
                └─ PartStore (read in parts; may have lines) ─┬─ RawStore     .npy, contiguous HDF5
                                                              └─ GridStore    Zarr, chunked HDF5, Parquet, Arrow
                                                                   │ ChunkReader: cache, look-ahead, retries
@@ -14,6 +15,7 @@ for `fit`, one pass over everything (`blocks`): that is `AtomStore`.
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.functions import FunctionStore, chirps, gabor_atoms, sinusoids
 from banditmips.atoms.joined import JoinedStore
+from banditmips.atoms.mapped import MappedStore, check_maps, map_of
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
@@ -24,10 +26,13 @@ __all__ = [
     "DenseStore",
     "FunctionStore",
     "JoinedStore",
+    "MappedStore",
     "PartStore",
     "SparseStore",
+    "check_maps",
     "chirps",
     "count_bytes",
     "gabor_atoms",
+    "map_of",
     "sinusoids",
 ]

@@ -80,6 +80,13 @@ def _check_places(what: str, places: NDArray[Any], size: int) -> None:
         raise ValueError(f"{what} must lie in 0..{size - 1}, got {places[at]} at position {at}")
 
 
+def _known_to_scipy(matrix: Any) -> Any:
+    """Return a matrix with entries that SciPy's compiled loops know: no half floats, no foreign byte order."""
+    if matrix.dtype == np.float16:
+        return matrix.astype(np.float32)
+    return matrix if matrix.dtype.isnative else matrix.astype(matrix.dtype.newbyteorder("="))
+
+
 def _each_entry_once(matrix: Any, given: Any) -> Any:
     """Add up entries that are stored in several parts, without changing the caller's matrix."""
     if matrix.has_canonical_format or (can_be_read(matrix) and not SparseProducts(matrix).stores_twice()):
@@ -126,7 +133,7 @@ class SparseStore:
         """
         if self._is_settled:
             return
-        given = check_sparse(self._given, "atoms")
+        given = self._given = _known_to_scipy(check_sparse(self._given, "atoms"))
         if given.format == "csc":
             self._by_column = _each_entry_once(given, given)
         else:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import get_args
 
-from banditmips._options import BoundName, Layout, Minimise, Objective, PursuitMethod, Sampling
+from banditmips._options import BoundName, Ends, Layout, Minimise, Objective, PursuitMethod, Sampling
 
 __all__ = [
     "BOUNDS",
     "DATASETS",
+    "ENDS",
     "FORMATS",
     "LAYOUTS",
     "METHODS",
@@ -25,6 +26,7 @@ __all__ = [
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 SAMPLINGS: tuple[str, ...] = get_args(Sampling)
 BOUNDS: tuple[str, ...] = get_args(BoundName)
+ENDS: tuple[str, ...] = get_args(Ends)
 LAYOUTS: tuple[str, ...] = get_args(Layout)
 MINIMISE: tuple[str, ...] = get_args(Minimise)
 PURSUITS: tuple[str, ...] = get_args(PursuitMethod)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from banditmips.cli._completion import complete_atoms, one_of
-from banditmips.cli._names import BOUNDS, FORMATS, MINIMISE, OBJECTIVES, SAMPLINGS
+from banditmips.cli._names import BOUNDS, ENDS, FORMATS, MINIMISE, OBJECTIVES, SAMPLINGS
 
 _DATA, _RACE, _BOUND = "Data", "Race", "Bound"
 
@@ -124,6 +124,15 @@ Objective = Annotated[
 ]
 Absolute = Annotated[
     bool, typer.Option("--absolute", help="Rank by the size of the score, whatever its sign.", rich_help_panel=_RACE)
+]
+Ends = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help=f"Which scores to find: {', '.join(ENDS)}.",
+        rich_help_panel=_RACE,
+        autocompletion=one_of(ENDS),
+    ),
 ]
 Epsilon = Annotated[float, typer.Option(help="Shortfall allowed, in units of the score.", rich_help_panel=_RACE)]
 Budget = Annotated[

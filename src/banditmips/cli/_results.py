@@ -89,17 +89,38 @@ def _write_out(file: IO[bytes], buffer: io.BytesIO) -> None:
 def write_result(
     result: SearchResult, destination: Destination, atoms: NDArray[Any] | None, queries: LabelledMatrix
 ) -> None:
-    """Write the atoms found, with the ids of atoms and queries where they have some."""
-    found = None if atoms is None else _found_ids(atoms, result.indices)
+    """Write the atoms found, with the ids of atoms and queries where they have some, and both ends if asked for."""
+    arrays, columns = _arrays(result, atoms), _columns(result, atoms, queries.ids)
+    if queries.ids is not None:
+        arrays["query_ids"] = queries.ids
+    k = result.indices.shape[1]
+    if result.smallest is None:
+        destination.write(columns, lambda: _print_table(columns, k), arrays)
+        return
+    arrays |= {f"smallest_{name}": array for name, array in _arrays(result.smallest, atoms).items()}
+    others = _columns(result.smallest, atoms, queries.ids)
+
+    def print_both() -> None:
+        _print_table(columns, k, "largest")
+        _print_table(others, k, "smallest")
+
+    both = {name: np.concatenate([column, others[name]]) for name, column in columns.items()}
+    ends = np.repeat(["largest", "smallest"], result.indices.size)
+    destination.write({"query": both.pop("query"), "end": ends, **both}, print_both, arrays)
+
+
+def _columns(
+    result: SearchResult, atoms: NDArray[Any] | None, query_ids: NDArray[Any] | None
+) -> dict[str, NDArray[Any]]:
+    """Return a batch's result as columns with a row for each query and rank."""
     columns: dict[str, NDArray[Any]] = {}
-    m, k = result.indices.shape
     for name, column in result_columns(result).items():
         columns[name] = column
-        if name == "query" and queries.ids is not None:
-            columns["query_id"] = np.repeat(queries.ids, k)
-        if name == "index" and found is not None:
-            columns["id"] = found.ravel()
-    destination.write(columns, lambda: _print_table(columns, m * k, k), _arrays(result, found, queries.ids))
+        if name == "query" and query_ids is not None:
+            columns["query_id"] = np.repeat(query_ids, result.indices.shape[1])
+        if name == "index" and atoms is not None:
+            columns["id"] = _found_ids(atoms, result.indices).ravel()
+    return columns
 
 
 def _found_ids(ids: NDArray[Any], indices: NDArray[np.int64]) -> NDArray[Any]:
@@ -109,39 +130,37 @@ def _found_ids(ids: NDArray[Any], indices: NDArray[np.int64]) -> NDArray[Any]:
     return found
 
 
-def _arrays(
-    result: SearchResult, found: NDArray[Any] | None, query_ids: NDArray[Any] | None
-) -> dict[str, NDArray[Any]]:
+def _arrays(result: SearchResult, atoms: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     """Return a batch's result as arrays with a row for each query."""
     arrays = {name: getattr(result, name) for name in ("indices", "scores", "lower", "upper", "exact")}
-    if found is not None:
-        arrays["ids"] = found
-    if query_ids is not None:
-        arrays["query_ids"] = query_ids
+    if atoms is not None:
+        arrays["ids"] = _found_ids(atoms, result.indices)
     arrays["n_multiplies"] = np.asarray(result.n_multiplies)
     arrays["bytes_read"] = np.asarray(result.bytes_read)
     arrays["stop_reason"] = np.array([str(reason) for reason in result.stop_reason], dtype=np.str_)
     return arrays
 
 
-def _print_table(columns: Mapping[str, NDArray[Any]], n_rows: int, k: int) -> None:
+def _print_table(columns: Mapping[str, NDArray[Any]], k: int, title: str | None = None) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     on_disk = bool(np.any(columns["bytes_read"]))
     query, atom = ("query_id" if "query_id" in columns else "query"), ("id" if "id" in columns else "index")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in (query, "rank", atom, "score", "give or take", "multiplies", *(["bytes read"] if on_disk else [])):
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
+    work = ["multiplies", *(["bytes read"] if on_disk else [])]
+    for name in (query, "rank", atom, "score", "give or take", *work):
         is_text = name in columns and columns[name].dtype.kind == "U"
         # Where the terminal is narrow, long ids are broken, not numbers.
         can_break = is_text or " " in name
         table.add_column(name.replace("_", " "), justify="left" if is_text else "right", no_wrap=not can_break)
     table.add_column("stopped", no_wrap=True)
-    for row in range(n_rows):
+    for row in range(columns["query"].size):
         value = {name: column[row].item() for name, column in columns.items()}
         radius = "exact" if value["exact"] else f"{(value['upper'] - value['lower']) / 2:,.4g}"
-        work = [f"{value['n_multiplies']:,}", *([f"{value['bytes_read']:,}"] if on_disk else [])]
-        cells = (str(value[query]), str(value["rank"]), str(value[atom]), f"{value['score']:,.6g}", radius)
-        table.add_row(*cells, *work, value["stop_reason"], end_section=value["rank"] == k)
+        cells = [str(value[name]) for name in (query, "rank", atom)]
+        cells += [f"{value['score']:,.6g}", radius, f"{value['n_multiplies']:,}"]
+        cells += [f"{value['bytes_read']:,}"] if on_disk else []
+        table.add_row(*cells, value["stop_reason"], end_section=value["rank"] == k)
     Console().print(table)

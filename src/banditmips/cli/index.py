@@ -214,6 +214,7 @@ def search(
     header: given.Header = None,
     epsilon: given.Epsilon = 0.0,
     absolute: given.Absolute = False,
+    ends: given.Ends = "largest",
     budget: given.Budget = None,
     rescore: given.Rescore = True,
     atoms: AtomsPlace = None,
@@ -229,6 +230,7 @@ def search(
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "absolute": absolute,
+        "ends": ends,
         "budget": budget,
         "rescore": rescore,
         "n_jobs": jobs,

@@ -43,6 +43,7 @@ def search(
     memory_limit: given.MemoryLimit = "256MiB",
     objective: given.Objective = "inner_product",
     absolute: given.Absolute = False,
+    ends: given.Ends = "largest",
     epsilon: given.Epsilon = 0.0,
     budget: given.Budget = None,
     minimise: given.Minimise = "time",
@@ -78,6 +79,7 @@ def search(
         "value_range": value_range,
         "replacement": replacement,
         "absolute": absolute,
+        "ends": ends,
         "budget": budget,
         "minimise": minimise,
         "rescore": rescore,
@@ -144,10 +146,12 @@ def tell_work(result: SearchResult, shape: tuple[int, int], entry_bytes: int, ho
     asked = f"{m:,} {'query' if m == 1 else 'queries'}"
     say(f"{n:,} x {d:,} atoms, {asked}: {how_long}")
     if m:
-        n_multiplies = int(result.n_multiplies.sum())
-        stops = ", ".join(f"{count:,} {reason}" for reason, count in Counter(result.stop_reason).most_common())
+        ends = [result] if result.smallest is None else [result, result.smallest]
+        n_multiplies = sum(int(end.n_multiplies.sum()) for end in ends)
+        reasons = Counter(reason for end in ends for reason in end.stop_reason)
+        stops = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
         say(f"{n_multiplies:,} multiplies, {100 * n_multiplies / (m * n * d):.3g} % of m*n*d; stopped: {stops}")
-        n_bytes = int(result.bytes_read.sum())
+        n_bytes = sum(int(end.bytes_read.sum()) for end in ends)
         if n_bytes:
             share = 100 * n_bytes / (m * n * d * entry_bytes)
             say(f"{n_bytes:,} bytes read, {share:.3g} % of those of all atoms for each query")

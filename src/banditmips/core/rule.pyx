@@ -258,9 +258,10 @@ cdef class PairedRule(Rule):
         return np.inf if size < 2 else -float(stdtrit(size - 1, tail))
 
     @staticmethod
-    def _least_sample(tail, population):
-        """Cells below which a quantile for this tail means nothing."""
-        return min(max(2.0 * np.log(1.0 / tail), 2.0), population / 2)
+    def _least_sample(tail, source):
+        """Cells below which a quantile for this tail means nothing; of all cells half, unless some come again."""
+        least = max(2.0 * np.log(1.0 / tail), 2.0)
+        return least if source.with_replacement else min(least, source.population / 2)
 
     @staticmethod
     def _largest_share(tail, size):
@@ -270,7 +271,7 @@ cdef class PairedRule(Rule):
     def radius(self, source, number):
         """Return the two-sided Student radius of each survivor's own estimate."""
         tail, size = self.atom_share(number) / 2.0, source.sample.size
-        if tail <= 0.0 or size < self._least_sample(tail, source.population):
+        if tail <= 0.0 or size < self._least_sample(tail, source):
             return np.full(source.variances.size, np.inf)
         radius = self._quantile(tail, size) * np.sqrt(source.variances)
         # Of a score, unlike of a difference, nothing cancels that all atoms share: half as much is allowed to one cell.
@@ -302,7 +303,7 @@ cdef class PairedRule(Rule):
         tail = self.delta * round_share(number) / self._pairs
         size = source.sample.size
         result = np.zeros(source.alive.n, dtype=np.bool_)
-        if tail <= 0.0 or size < self._least_sample(tail, source.population):
+        if tail <= 0.0 or size < self._least_sample(tail, source):
             return result
         z = self._quantile(tail, size)
         representative = ~source.unrepresentative()

@@ -67,7 +67,7 @@ class DistributedMIPS:
         False skips the pass over the atoms: nothing is checked or recorded.
     **options
         Those of `banditmips.search`, for all searches; all but ``seed`` can be changed in a call of `search`. There is
-        no ``budget``, ``trace``, ``n_jobs``, ``sampling="optimal"`` and ``sigma="estimate"`` here.
+        no ``budget``, ``ends``, ``trace``, ``n_jobs``, ``sampling="optimal"`` and ``sigma="estimate"`` here.
 
     Attributes
     ----------
@@ -280,6 +280,7 @@ def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
     options = changed_options(base, changes)
     for name, served, why in (
         ("budget", options.budget is None, "shards do not know what the others have used up"),
+        ("ends", options.ends == "largest", "search for the negative queries instead"),
         ("trace", not options.trace, "no shard sees all rounds"),
         ("n_jobs", options.n_jobs == 1, "the cluster decides how many threads there are"),
         ("sampling", options.sampling != "optimal", "no shard knows the column norms of the others"),

@@ -10,8 +10,9 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any, BinaryIO
+
+from banditmips._files import check_target, open_regular
 
 __all__ = [
     "DRAWN",
@@ -181,6 +182,7 @@ def identity_key(**fields: Any) -> str:
 def append_row(path: str | os.PathLike[str], row: Row) -> None:
     """Add a row to the file, on the disk when this returns; a line that was cut off before is removed first."""
     line = (row.to_json() + "\n").encode()
+    check_target(path)
     with open(path, "ab+", buffering=0) as file:
         file.truncate(_whole_size(file))
         if file.write(line) < len(line):  # a full disk: the next call or reader drops what was written
@@ -210,7 +212,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         If a whole line is not a row; the message names it.
     """
     try:
-        content = Path(path).read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except FileNotFoundError:
         return []
     rows: dict[str, Row] = {}

@@ -130,6 +130,7 @@ def race_buckets(
         part = contest.part(position[entrants], share, left)
         if left is not None and left < entrants.size and total is not None:
             total.stop_reason = StopReason.BUDGET
+            _fill_up(total, rest[: max(contest.k - total.survivors.size, 0)], norm_bounds * query_norm)
             break
         outcome = run(part)
         best = _best(outcome, contest)
@@ -153,6 +154,14 @@ def race_buckets(
         bar = max(bar, float((scores - outcome.radius[best]).min()))
     assert total is not None
     return total
+
+
+def _fill_up(outcome: Outcome, rows: NDArray[np.int64], bounds: NDArray[np.float64]) -> None:
+    """Add atoms that nobody has looked at, of which their norms alone are known, to a result that lacks some."""
+    outcome.survivors = np.append(outcome.survivors, rows)
+    outcome.scores = np.append(outcome.scores, np.zeros(rows.size))
+    outcome.radius = np.append(outcome.radius, bounds[rows])
+    outcome.exact = np.append(outcome.exact, np.zeros(rows.size, dtype=np.bool_))
 
 
 def _best(outcome: Outcome, contest: Contest) -> NDArray[np.int64]:

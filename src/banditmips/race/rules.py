@@ -18,6 +18,7 @@ from banditmips.race.sampling import (
     SortedSampler,
     UniformSampler,
     power_weights,
+    seen_enough,
     unevenness,
 )
 
@@ -139,6 +140,8 @@ def make_sampler(
         weights = np.ones(support.size)
     elif name == "weighted":
         weights = power_weights(on_support, options.beta)
+        if options.beta > 0.5 and compares_pairs(options):
+            weights = seen_enough(weights, on_support)
     else:
         if column_squares is None:
             raise ValueError(_NO_COLUMNS)

@@ -28,6 +28,7 @@ __all__ = [
     "SortedSampler",
     "UniformSampler",
     "power_weights",
+    "seen_enough",
     "unevenness",
 ]
 
@@ -256,6 +257,17 @@ def power_weights(query: NDArray[np.float64], beta: float) -> NDArray[np.float64
     np.maximum(weights, 1e-100, out=weights)
     weights /= weights.mean()
     return weights
+
+
+LEAST_SHARE = 0.25
+"""Part of the weights |q| that those of a larger power are raised to, where atoms are compared by what a sample shows:
+with |q|^6, what no sample saw decided, and 10 % of the sampled answers for sparse counts were wrong at delta=1e-12."""
+
+
+def seen_enough(weights: NDArray[np.float64], query: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of mean 1 under which no coordinate is drawn much more seldom than by |q|."""
+    raised = np.maximum(weights, LEAST_SHARE * power_weights(query, 0.5))
+    return np.asarray(raised / raised.mean(), dtype=np.float64)
 
 
 def unevenness(query: NDArray[np.float64]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -180,6 +181,17 @@ def test_a_report_replaces_an_older_one(tmp_path):
     page, _ = report([replace(ROW, multiplies=1.0)], tmp_path)
     assert len(page.all("figure")) == 2
     assert "1.0" in (tmp_path / "out/rows.csv").read_text()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "verdicts.md", "index.html", "figures/figure9.svg"])
+def test_a_fifo_is_not_written_to(tmp_path, name):
+    """Opening one would wait for somebody at its other end."""
+    fifo = tmp_path / "out" / name
+    fifo.parent.mkdir(parents=True)
+    os.mkfifo(fifo)
+    with pytest.raises(FileExistsError, match="is a FIFO"):
+        report([ROW], tmp_path)
+    assert fifo.is_fifo()
 
 
 def test_data_from_elsewhere_are_left_out_and_told(tmp_path):

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from banditmips._result_files import replacing
 from banditmips.experiments.published import load_published
 from banditmips.experiments.report.charts import FIGURE_TITLES, make_chart
 from banditmips.experiments.report.docs import update_docs
@@ -70,9 +71,11 @@ def write_report(rows_path: Path, out: Path, docs: Path | None = None) -> Path:
         if chart is not None:
             write_pictures(chart, pictures)
     write_csv(rows, out / "rows.csv")
-    (out / "verdicts.md").write_text(verdict_markdown(verdicts), encoding="utf-8")
+    with replacing(out / "verdicts.md") as file:
+        file.write(verdict_markdown(verdicts).encode())
     if docs is not None:
         update_docs(docs, verdicts, rows, run)
     index = out / "index.html"
-    index.write_text(make_page(verdicts, charts, Measured(rows, left_out, run)), encoding="utf-8")
+    with replacing(index) as file:
+        file.write(make_page(verdicts, charts, Measured(rows, left_out, run)).encode())
     return index

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from banditmips._result_files import replacing
 from banditmips._version import __version__
 from banditmips.experiments.origins import where_from
 from banditmips.experiments.report.verdicts import Verdict, summary, verdict_markdown
@@ -30,7 +31,8 @@ def update_docs(page: Path, verdicts: Sequence[Verdict], rows: Sequence[Row], ru
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     told = f"{_introduction(verdicts, rows, run or {})}\n\n{verdict_markdown(verdicts)}"
-    page.write_text(f"{head}{BEGIN}\n\n{told}\n{END}{tail}", encoding="utf-8")
+    with replacing(page) as file:
+        file.write(f"{head}{BEGIN}\n\n{told}\n{END}{tail}".encode())
 
 
 def _introduction(verdicts: Sequence[Verdict], rows: Sequence[Row], run: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from banditmips._extras import require
+from banditmips._result_files import replacing
 from banditmips.experiments.report.chart import Axis, Chart, Panel, Series
 from banditmips.experiments.report.styles import NEUTRAL, SOURCES, SourceStyle, Style
 
@@ -107,8 +108,10 @@ def write_pictures(chart: Chart, directory: Path) -> None:
             axes.set_title(panel.title, fontsize=10.5)
         figure.suptitle("\n".join(title), fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
         _draw_legends(figure, chart, n_legend_columns, legend_height / height)
-        figure.savefig(directory / f"{chart.key}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{chart.key}.png", dpi=130, pil_kwargs={"compress_level": 4})
+        with replacing(directory / f"{chart.key}.svg") as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
+        with replacing(directory / f"{chart.key}.png") as file:
+            figure.savefig(file, format="png", dpi=130, pil_kwargs={"compress_level": 4})
 
 
 def _add_axes(figure: Any, left: float, bottom: float) -> Any:

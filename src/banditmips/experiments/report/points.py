@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from banditmips._result_files import replacing
 from banditmips.experiments.published import Published
 from banditmips.experiments.rows import SURROGATE, Row
 
@@ -311,11 +313,13 @@ def sweep(points: Sequence[Point], axis: str) -> list[Point]:
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
     """Write all rows as one table; parameters and extras are JSON within their cells."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [each.name for each in fields(Row)])
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.DictWriter(text, [each.name for each in fields(Row)])
         writer.writeheader()
         for row in rows:
             values = asdict(row)
             for name in ("parameters", "extra"):
                 values[name] = json.dumps(values[name], sort_keys=True)
             writer.writerow(values)
+        text.detach()  # writes the rest, and leaves the file open to be put in its place

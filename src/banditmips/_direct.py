@@ -1,0 +1,103 @@
+"""Plain queries by the shortest way: what was prepared for one is kept for the next of its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._result import SearchResult, Trace
+from banditmips._validate import Options, as_finite
+from banditmips.atoms import AtomStore, DenseStore
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.batch import answer_batch
+from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
+from banditmips.race.full import can_use_blas
+from banditmips.race.query import Query
+
+__all__ = ["bare_directly", "batch_directly", "directly"]
+
+_MOST_DIRECT = 64
+"""Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
+_bare: dict[Any, DirectSearch] = {}
+
+
+def bare_directly(store: AtomStore, queries: Any, k: Any, options: Options) -> SearchResult | None:
+    """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
+    if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
+        return None
+    atoms = store.array
+    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
+        return None
+    key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
+    return _answered(_bare, key, AtomSet(store), queries)
+
+
+def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> SearchResult | None:
+    """Answer a plain query to an index by the shortest way; None if there is none."""
+    # Threads share the work of one query, which this way does not divide.
+    if type(k) is not int or options.n_jobs != 1 or not plain_row(queries, atom_set.store.shape[1]):
+        return None
+    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
+
+
+def _answered(
+    remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
+) -> SearchResult | None:
+    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
+    place = (key[0], id(key[1]), *key[2:])
+    direct = remembered.get(place)
+    if direct is None or direct.options is not key[1]:
+        if len(remembered) >= _MOST_DIRECT:
+            remembered.clear()
+        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+    found = direct.answer(atom_set, row) if direct.serves else None
+    if found is None:
+        return None
+    result = SearchResult.of_one_query(
+        found.indices,
+        found.scores,
+        None,
+        found.n_multiplies,
+        found.n_rounds,
+        found.n_survivors,
+        found.stop_reason,
+        found.delta_spent,
+        not atom_set.unchecked,
+    )
+    if key[1].trace:
+        result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
+    return result
+
+
+def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:
+    plan = Query(atom_set, as_finite(row, ""), k, options, None).explain()
+    return Trace(tuple(found.rounds), plan, found.n_raced)
+
+
+def batch_directly(atom_set: AtomSet, queries: Any, k: int, options: Options) -> SearchResult | None:
+    """Answer the plain queries of a batch, whose scores are all exact; None if they have to go another way."""
+    if options.progress or not plain_rows(queries, atom_set.store.shape[1]):
+        return None
+    answers = answer_batch(atom_set, queries, k, options)
+    if answers is None:
+        return None
+    scores = np.stack([one.scores for one in answers])
+    return SearchResult(
+        indices=np.stack([one.indices for one in answers]),
+        scores=scores,
+        lower=scores.copy(),
+        upper=scores.copy(),
+        exact=np.ones(scores.shape, dtype=np.bool_),
+        n_multiplies=np.array([one.n_multiplies for one in answers], dtype=np.int64),
+        n_rounds=np.array([one.n_rounds for one in answers], dtype=np.int64),
+        n_survivors=np.array([one.n_survivors for one in answers], dtype=np.int64),
+        stop_reason=tuple(one.stop_reason for one in answers),
+        delta_spent=np.array([one.delta_spent for one in answers], dtype=np.float64),
+        bytes_read=np.zeros(len(answers), dtype=np.int64),
+        checked=not atom_set.unchecked,
+        trace=tuple(_trace_of(atom_set, *one, k, options) for one in zip(queries, answers, strict=True))
+        if options.trace
+        else None,
+    )

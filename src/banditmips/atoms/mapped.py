@@ -1,0 +1,92 @@
+"""Atoms in a map of a file, which may become shorter while it is read; `banditmips.core.maps` says how that ends."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._files import CorruptFileError
+from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.joined import JoinedStore
+from banditmips.atoms.protocol import AtomStore
+from banditmips.core import maps
+
+__all__ = ["MapGuard", "MappedStore", "check_maps", "map_of"]
+
+
+class MapGuard:
+    """Keeps the maps behind some arrays from ending the process, as long as it lives.
+
+    Parameters
+    ----------
+    arrays
+        Those that are in memory of their own need no guard and get none.
+    path
+        The file, for messages.
+    """
+
+    def __init__(self, arrays: Iterable[NDArray[Any]], path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._numbers = [_guarded(found) for array in arrays if (found := map_of(array)) is not None]
+        weakref.finalize(self, _release, self._numbers)
+
+    def check(self) -> None:
+        """Raise `CorruptFileError` if something was missing when it was read: what was computed from it is wrong."""
+        if any(map(maps.was_cut, self._numbers)):
+            problem = "a part of it could not be read: it has become shorter since it was opened, or its disk fails"
+            raise CorruptFileError(self._path, "file", problem)
+
+
+class MappedStore(DenseStore):
+    """Atoms in an array that is a map of a file."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        super().__init__(array)
+        self._guard = MapGuard([array], _name_of_file(array))
+
+    def check_maps(self) -> None:
+        """Raise `CorruptFileError` if something of the file was missing when it was read."""
+        self._guard.check()
+
+
+def check_maps(store: AtomStore) -> None:
+    """Raise `CorruptFileError` if atoms are in a file of which something was missing when it was read."""
+    if isinstance(store, MappedStore):
+        store.check_maps()
+    elif isinstance(store, JoinedStore):
+        for part in store.stores:
+            check_maps(part)
+
+
+def map_of(array: NDArray[Any]) -> mmap.mmap | None:
+    """The map that an array shows a part of; None if it is in memory."""
+    base: Any = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) else None
+
+
+def _name_of_file(array: Any) -> str:
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.filename is not None:
+            return os.fspath(array.filename)
+        array = array.base
+    return "the file that the atoms are a map of"
+
+
+def _guarded(mapped: mmap.mmap) -> int:
+    whole = np.frombuffer(mapped, dtype=np.uint8)
+    return maps.guard(whole.ctypes.data, whole.size)
+
+
+def _release(numbers: list[int]) -> None:
+    for number in numbers:
+        maps.release(number)
