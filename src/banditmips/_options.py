@@ -54,6 +54,7 @@ class SharedOptions(TypedDict, total=False):
     replacement: bool
     absolute: bool
     minimise: Minimise
+    budget: int | None
     rescore: bool
     progress: bool
 
@@ -61,7 +62,6 @@ class SharedOptions(TypedDict, total=False):
 class CallOptions(SharedOptions, total=False):
     """Options that a call of `BanditMIPS.search` can change."""
 
-    budget: int | None
     n_jobs: int | None
     trace: bool
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,15 @@ from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 
-__all__ = ["directly", "empty_batch", "explain_query", "run_queries", "search"]
+__all__ = [
+    "check_together",
+    "directly",
+    "empty_batch",
+    "explain_query",
+    "finish_by_products",
+    "run_queries",
+    "search",
+]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -273,7 +281,7 @@ def _run_queries(
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
-    _check_together(atom_set, options)
+    check_together(atom_set, options)
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered
@@ -294,7 +302,7 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    _finish_by_products(atom_set, begun)
+    finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -303,7 +311,7 @@ def _run_queries(
 _OF_CODES = {"sampling": "auto", "replacement": False}
 
 
-def _check_together(atom_set: AtomSet, options: Options) -> None:
+def check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
@@ -331,6 +339,16 @@ class _Begun:
         with metered() as meter:
             self.outcome = query.outcome()
         self.bytes_read = meter.bytes_read
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its products."""
+        return self.outcome.handed_over
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+        return self.query.vector
 
     def finish(self, products: NDArray[Any] | None) -> None:
         """Answer by the products with all atoms."""
@@ -368,9 +386,24 @@ _TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
 
 
-def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
+class Waiting(Protocol):
+    """A query that may wait for its products with all atoms."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does."""
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        """Answer by the products with all atoms, or by none if they cannot be had at once."""
+
+
+def finish_by_products(atom_set: AtomSet, begun: Sequence[Waiting]) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [one for one in begun if one.outcome.handed_over]
+    waiting = [one for one in begun if one.waits]
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
         for one in waiting:
@@ -379,7 +412,7 @@ def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     for start in range(0, len(waiting), _TOGETHER):
         some = waiting[start : start + _TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
+            vectors = np.stack([one.vector for one in some]).astype(array.dtype, copy=False)
             products = products_with_all(array, vectors)
         for one, of_query in zip(some, products, strict=True):
             one.finish(of_query)
@@ -390,7 +423,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     rows, single = as_queries(query, atom_set.store.shape[1])
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
-    _check_together(atom_set, options)
+    check_together(atom_set, options)
     return Query(atom_set, as_finite(rows[0], ""), check_k(k), options, None).explain()
 
 
