@@ -1,4 +1,4 @@
-"""The benchmark of clusters, on matrices that take no time."""
+"""The benchmarks of clusters, on matrices that take no time."""
 
 import sys
 from pathlib import Path
@@ -15,19 +15,34 @@ from benchmarks import cluster
 @pytest.fixture
 def client(monkeypatch):
     monkeypatch.setattr(cluster, "N_QUERIES", 4)
-    monkeypatch.setattr(cluster, "PAPER_QUERIES", 4)
+    monkeypatch.setattr(cluster, "N_REPEATS", 1)
+    monkeypatch.setattr(cluster, "SEARCHES", ((1, "time"), (1, "multiplies")))
     with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as connected:
         yield connected
 
 
-def test_figures_are_printed_beside_their_goals(client, capsys):
-    rows = list(cluster.compare(client, "ratings", 60, 800, (1, 2)))
-    assert [(row.k, row.rescore) for row in rows] == [(1, False), (1, True), (2, False), (2, True)]
-    assert all(row.n_same == row.n_right == 4 for row in rows)
-    assert all(row.ratio == row.multiplies_of_two / row.multiplies_of_one for row in rows)
-    cluster.print_rows(rows, 60, 800)
-    atoms, queries = cluster.normal_custom(64, 600, 4, seed=0)
-    cluster.print_paper_row(client, "normal_custom", atoms, queries, n_shards=2)
+def test_figures_are_printed_beside_their_goals(client, monkeypatch, tmp_path, capsys):
+    class Connected:
+        def __enter__(self):
+            return client
+
+        def __exit__(self, *error):
+            return None
+
+    monkeypatch.setattr(cluster, "cluster_of", lambda n_workers: Connected())
+    data = cluster.make_genotypes(str(tmp_path / "atoms.npy"), 60, 800)
+    rows = list(cluster.measure(data, (1, 2)))
+    ways = ["one process", "1 worker", "dask.array, 1", "2 workers", "dask.array, 2"]
+    assert [row.way for row in rows] == [way for way in ways for _ in range(1 if way.startswith("dask") else 2)]
+    assert all(row.n_right == 4 for row in rows)
+    assert all(
+        row.bytes_exchanged > 0 and row.n_exchanges >= 1 for row in rows if row.way.endswith(("worker", "workers"))
+    )
+    cluster.print_rows(rows, 800)
     shown = capsys.readouterr().out
-    assert f"largest ratio {max(row.ratio for row in rows):.2f} (goal at most 1.5); same answers in 4 of 4" in shown
-    assert "| normal_custom | 64 x 600 | 2 | 4 of 4 |" in shown
+    one, two = (row for row in rows if row.minimise == "multiplies" and row.way in ("one process", "2 workers"))
+    assert (
+        f"| 60 | 1 | multiplies | 2 workers | {two.seconds / 4 * 1e3:.2f} | {one.seconds / two.seconds:.2f}x | 4"
+        in shown
+    )
+    assert "times as fast at best (goal 1.6), at most" in shown
