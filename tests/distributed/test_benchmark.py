@@ -9,7 +9,7 @@ from distributed import Client
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks import cluster
+from benchmarks import cluster, simulate
 
 
 @pytest.fixture
@@ -46,3 +46,45 @@ def test_figures_are_printed_beside_their_goals(client, monkeypatch, tmp_path, c
         in shown
     )
     assert "times as fast at best (goal 1.6), at most" in shown
+
+
+CONSTANTS = simulate.Constants(
+    query=1e-3, atom=1e-7, atom_far=2e-7, hop=5e-3, task=1e-3, byte=1e-9, report_bytes=200, merge=1e-6, n_exchanges=3,
+    spread=0.1,
+)  # fmt: skip
+
+
+def test_the_model_adds_up_and_says_who_waits_for_whom():
+    alone = simulate.predict(CONSTANTS, 1e6, 10)
+    assert alone.working == pytest.approx(1e-3 + 1e5 * (1e-7 + 1e-7 * 0.6))
+    assert alone.scheduling == pytest.approx(3 * (10 * 1e-3 + 5e-3) / simulate.N_QUERIES)
+    assert alone.exchanged == 3 * 200 * 10
+    many = simulate.predict(CONSTANTS, 1e6, 1_000)
+    assert many.working < alone.working
+    assert many.scheduling > alone.scheduling
+    assert simulate.predict(CONSTANTS, 1e6, 1_000, tree=True).merging < many.merging / 10
+    slow = simulate.predict(CONSTANTS, 1e6, 10, trouble=simulate.Trouble(slowest=3.0))
+    assert slow.working + slow.waiting > 2.5 * alone.working
+    stalls = simulate.predict(CONSTANTS, 1e6, 1_000, trouble=simulate.Trouble(stall_rate=1e-2, stall=5.0))
+    assert stalls.waiting > 0.9 * 5.0 / simulate.N_QUERIES
+    # A shard of so many atoms cannot remember 64 races at once: the exchanges are those of fewer queries.
+    assert simulate.predict(CONSTANTS, 1e10, 1_000).scheduling > 20 * many.scheduling
+
+
+def test_the_model_is_measured_and_drawn(client, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(simulate, "D", 600)
+    monkeypatch.setattr(simulate, "N_QUERIES", 4)
+    for name in ("_N_DRAWS", "_N_HOPS", "_N_TASKS"):
+        monkeypatch.setattr(simulate, name, 3)
+    constants = simulate.measure(client, (40, 80), n_repeats=1)
+    assert constants.hop > 0.0
+    assert constants.task > 0.0
+    assert constants.report_bytes > 50
+    assert 1 <= constants.n_exchanges <= 5
+    simulate.print_check(client, constants, (50,), n_repeats=1)
+    simulate.print_predictions(constants)
+    shown = capsys.readouterr().out
+    assert "| 50 | 2 |" in shown
+    assert "| 1e+10 | 1,000 |" in shown
+    simulate.draw(constants, str(tmp_path / "model.svg"))
+    assert (tmp_path / "model.svg").read_text().startswith("<?xml")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from banditmips._validate import Options
 from banditmips.distributed._exchange import QueryRace
 from banditmips.distributed._messages import Batch, Order, Work
 from banditmips.distributed._tasks import as_is, serve
-
-if TYPE_CHECKING:
-    from distributed import Future
 
 __all__ = ["BatchSearch", "Tasks", "leaders_are_cheap"]
 
@@ -63,7 +60,7 @@ class BatchSearch:
     def __init__(
         self,
         tasks: Tasks,
-        shards: Sequence[Future[Any]],
+        shards: Sequence[Any],
         homes: Sequence[str | None],
         first_rows: NDArray[np.int64],
         queries: NDArray[Any],
