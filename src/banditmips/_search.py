@@ -24,8 +24,10 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.direct import DirectSearch, plain_row
+from banditmips.race.batch import answer_batch
+from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
 from banditmips.race.full import can_use_blas, products_with_all
+from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 
@@ -190,7 +192,7 @@ def search(
 
 def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
-    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
+    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms) or options.n_jobs != 1:
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
     return _answered(_bare, key, AtomSet(as_store(atoms)), queries)
@@ -228,6 +230,8 @@ _bare: dict[Any, DirectSearch] = {}
 
 def directly(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
     """Answer a plain query to an index by the shortest way; None if there is none."""
+    if options.n_jobs != 1:  # threads share the work of one query, which this way does not divide
+        return None
     return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, row)
 
 
@@ -256,9 +260,35 @@ def _answered(
         not atom_set.unchecked,
     )
     if key[1].trace:
-        plan = Query(atom_set, as_finite(row, ""), key[0], key[1], None).explain()
-        result.__dict__["trace"] = Trace(tuple(found.rounds), plan, found.n_raced)
+        result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
     return result
+
+
+def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:
+    plan = Query(atom_set, as_finite(row, ""), k, options, None).explain()
+    return Trace(tuple(found.rounds), plan, found.n_raced)
+
+
+def _of_batch(atom_set: AtomSet, rows: NDArray[Any], answers: list[Answer], k: int, options: Options) -> SearchResult:
+    """Put the answers to the plain queries of a batch together; all scores are exact."""
+    scores = np.stack([one.scores for one in answers])
+    return SearchResult(
+        indices=np.stack([one.indices for one in answers]),
+        scores=scores,
+        lower=scores.copy(),
+        upper=scores.copy(),
+        exact=np.ones(scores.shape, dtype=np.bool_),
+        n_multiplies=np.array([one.n_multiplies for one in answers], dtype=np.int64),
+        n_rounds=np.array([one.n_rounds for one in answers], dtype=np.int64),
+        n_survivors=np.array([one.n_survivors for one in answers], dtype=np.int64),
+        stop_reason=tuple(one.stop_reason for one in answers),
+        delta_spent=np.array([one.delta_spent for one in answers], dtype=np.float64),
+        bytes_read=np.zeros(len(answers), dtype=np.int64),
+        checked=not atom_set.unchecked,
+        trace=tuple(_trace_of(atom_set, *one, k, options) for one in zip(rows, answers, strict=True))
+        if options.trace
+        else None,
+    )
 
 
 def run_queries(
@@ -282,6 +312,10 @@ def _run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
+    if masks is None and not options.progress and plain_rows(queries, d):
+        answers = answer_batch(atom_set, queries, k, options)
+        if answers is not None:
+            return _of_batch(atom_set, queries, answers, k, options)
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
         from banditmips.atoms.metering import metered
@@ -294,7 +328,7 @@ def _run_queries(
 
     def begin(i: int) -> _Begun:
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], len(rows)))
 
     if single:
         begun = [begin(0)]
@@ -382,11 +416,7 @@ class _Begun:
         )
 
 
-_TOGETHER = 64
-"""Queries whose products are computed together: more would not make them faster, but take memory."""
-
-
-class Waiting(Protocol):
+class MayWait(Protocol):
     """A query that may wait for its products with all atoms."""
 
     @property
@@ -401,7 +431,7 @@ class Waiting(Protocol):
         """Answer by the products with all atoms, or by none if they cannot be had at once."""
 
 
-def finish_by_products(atom_set: AtomSet, begun: Sequence[Waiting]) -> None:
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait]) -> None:
     """Let the queries for which sampling does not pay share their products."""
     waiting = [one for one in begun if one.waits]
     array = getattr(atom_set.store, "array", None)
@@ -409,8 +439,8 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[Waiting]) -> None:
         for one in waiting:
             one.finish(None)
         return
-    for start in range(0, len(waiting), _TOGETHER):
-        some = waiting[start : start + _TOGETHER]
+    for start in range(0, len(waiting), TOGETHER):
+        some = waiting[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
             vectors = np.stack([one.vector for one in some]).astype(array.dtype, copy=False)
             products = products_with_all(array, vectors)

@@ -346,13 +346,26 @@ class Rule:
         ranking = np.abs(estimates) if self.absolute else estimates
         if rows.size <= self.k:
             return np.zeros(rows.size, dtype=np.bool_)
-        return np.asarray(ranking + radius < np.sort(ranking - radius)[-self.k])
+        above = np.array([self.above(cells, i, size, number) for i in rows])
+        return np.asarray(ranking + above < np.sort(ranking - radius)[-self.k])
+
+    def above(self, cells: Any, i: int, size: int, number: int) -> float:
+        """How far above its estimate one of the best k may be: of codes, half of delta is split over k atoms only."""
+        if self.name != "codes":
+            return self.radius(cells, i, size, number)
+        share = self.delta * 6.0 / (np.pi * number) ** 2 / (self.ways * self.k)
+        return float(cells.radius(i, size, np.sqrt(2.0 * np.log(2.0 / share))))
+
+    @property
+    def ways(self) -> int:
+        """In how many directions a score that is ranked can be missed."""
+        return 2 if self.absolute else 1
 
     def radius(self, cells: Any, i: int, size: int, number: int) -> float:
         """Half the interval of an atom's score, at its share of the round's share of delta."""
         share = self.delta * 6.0 / (np.pi * number) ** 2 / self.n_atoms
         if self.name == "codes":
-            return float(cells.radius(i, size, np.sqrt(2.0 * np.log(2.0 / share))))
+            return float(cells.radius(i, size, np.sqrt(2.0 * np.log(2.0 * self.ways / share))))
         d, scale = cells.population, 1.0 if cells.row_scale is None else float(cells.row_scale[i])
         if self.name == "paired":
             z = -float(stdtrit(size - 1, share / 2.0)) if cells.is_representative(i, size) else np.inf
@@ -450,7 +463,7 @@ def slow_race(cells: Any, rule: Rule, sizes: Sequence[int], candidates: NDArray[
     scores = np.abs(estimates) if rule.absolute else estimates
     if rows.size > rule.k and not exhausted:
         seen = 0 if isinstance(cells, CodedCells) or cells.with_replacement else cells.cost(before)
-        upper = scores + np.array([rule.radius(cells, i, before, number) for i in rows])
+        upper = scores + np.array([rule.above(cells, i, before, number) for i in rows])
         exact, left = np.full(rows.size, -np.inf), np.argsort(-scores, kind="stable")
         while left.size:
             n_done = int(np.isfinite(exact).sum())

@@ -62,13 +62,21 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         }
     }
 
-    float *x = NEW(float, n, 0), *dither = NEW(float, n, 0);
+    float *x = NEW(float, n, 0);
+    uint8_t *dither = NEW(uint8_t, n, 0);
+    struct bm_centred rest;
+    const double scale[2] = {0.5, 2};
+    sum += k->largest_rest_f32(c, a, 0.5, n) + k->largest_rest_f64(c, e, 0.5, n);
+    k->scaled_rest_f32(c, a, 0.5, scale, n, x);
+    k->scaled_rest_f64(c, e, 0.5, scale, n, x);
+    k->centred(a, b, n, x, &rest);
     for (int64_t j = 0; j < n; j++) {
         x[j] = (float)(j % 29) / 9 - 1.3f;
-        dither[j] = (float)(j % 31) / 31;
+        dither[j] = (uint8_t)(8 * (j % 31));
     }
     if ((n & (n - 1)) == 0 && n > 0) k->hadamard(x, n);
-    k->flip_signs(x, NEW(uint32_t, (n + 31) / 32, 0), n);
+    k->flip_signs(x, NEW(uint32_t, (n + 31) / 32, 0), n, 0.5f);
+    k->exchange_halves(x, n / 2 * 2);
     uint64_t *codes = NEW(uint64_t, 5 * words, 0);
     for (int row = 0; row < 5; row++) k->pack_signs(x, n, codes + row * words);
     const int64_t ends[] = {0, n / 64 / 2 * 64, n};

@@ -42,7 +42,7 @@ def errors_of(atoms, query, centre, n_bits):
         of_seed = []
         for size in [*codes.ends.tolist(), *([n_bits * rotation.width] if n_bits > 1 else [])]:
             source.advance(size)
-            source.fill_radius(1.0)
+            source.fill_radius(1.0, 1.0)
             of_seed.append((alive.estimate_array - truth) / alive.radius_array)
         found.append(of_seed)
     return np.array(found)

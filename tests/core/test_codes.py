@@ -137,7 +137,7 @@ def estimates(codes, query, size=None):
     alive = Survivors(None, codes.n, 1, False)
     source = CodeSource(alive, codes, query, make_dither(codes), ScoreMap(), (0.0, 0.0, 0.0, 0.0))
     source.advance(codes.n_cells * codes.n_bits if size is None else size)
-    source.fill_radius(1.0)
+    source.fill_radius(1.0, 1.0)
     return np.array([alive.estimate_array, alive.radius_array])
 
 

@@ -46,7 +46,7 @@ def test_quantise(kernels, n_bits):
 
 def check_quantise(kernels, n, n_bits):
     rng = np.random.default_rng(n)
-    p, dither, step = coordinates(n), rng.random(n, dtype=np.float32), np.float32(0.37)
+    p, dither, step = coordinates(n), rng.integers(0, 256, n, dtype=np.uint8), np.float32(0.37)
     stride, ends = n_words(n) + 2, np.array([e for e in (64, 256, 1024) if e < n] + [n])
     planes, totals = np.full((n_bits, stride), 99, np.uint64), np.full(ends.size, -1)
     kernels.quantise(p, dither, n, step, n_bits, planes, stride, ends, ends.size, totals)
@@ -59,7 +59,7 @@ def check_quantise(kernels, n, n_bits):
     u = weights @ bits_of(words, n)
     # The quotient may be rounded, so that a value beside a whole number may fall on its other side.
     with np.errstate(over="ignore"):
-        exact = p.astype(np.float64) / float(step) + dither
+        exact = p.astype(np.float64) / float(step) + (dither + 0.5) / 256
     lowest, highest = (np.clip(np.floor(exact + off), -half, half - 1) for off in (-1e-4, 1e-4))
     assert ((lowest <= u) & (u <= highest)).all()
     if n > 100:
@@ -69,7 +69,7 @@ def check_quantise(kernels, n, n_bits):
 
 def test_quantise_takes_nan_as_the_lowest(kernels):
     p, planes, totals = np.full(64, np.nan, np.float32), np.zeros((4, 1), np.uint64), np.zeros(1, np.int64)
-    kernels.quantise(p, np.zeros(64, np.float32), 64, 1.0, 4, planes, 1, np.array([64]), 1, totals)
+    kernels.quantise(p, np.zeros(64, np.uint8), 64, 1.0, 4, planes, 1, np.array([64]), 1, totals)
     assert totals.tolist() == [-8 * 64]
 
 
@@ -77,7 +77,7 @@ def test_quantise_is_unbiased(kernels):
     """The mean of floor(p / step + dither) over the dither is p / step."""
     n = 1 << 16
     rng = np.random.default_rng(0)
-    p, dither = np.full(n, -1.3, np.float32), rng.random(n, dtype=np.float32)
+    p, dither = np.full(n, -1.3, np.float32), rng.integers(0, 256, n, dtype=np.uint8)
     planes, totals = np.zeros((4, n // 64), np.uint64), np.zeros(1, np.int64)
     kernels.quantise(p, dither, n, 0.5, 4, planes, n // 64, np.array([n]), 1, totals)
     assert totals[0] / n == pytest.approx(-2.6, abs=6 * 0.5 / np.sqrt(n))

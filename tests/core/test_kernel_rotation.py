@@ -52,6 +52,13 @@ def test_flip_signs(kernels, n):
     words = rng.integers(0, 1 << 32, -(-n // 32), dtype=np.uint32)
     flip = np.unpackbits(words.view(np.uint8), bitorder="little")[:n].astype(bool)
     got = x.copy()
-    kernels.flip_signs(got, words, n)
-    expected = x.view(np.uint32) ^ (flip.astype(np.uint32) << np.uint32(31))
-    np.testing.assert_array_equal(got.view(np.uint32), expected)
+    kernels.flip_signs(got, words, n, 0.75)
+    np.testing.assert_array_equal(got, np.where(flip, -x, x) * np.float32(0.75))
+
+
+@pytest.mark.parametrize("n", [0, 2, 14, 16, 34, 64, 66, 1000, 4098])
+def test_exchange_halves(kernels, n):
+    x = np.random.default_rng(n).normal(size=n).astype(np.float32)
+    first, last = x[: n // 2].astype(np.float64), x[n // 2 :].astype(np.float64)
+    kernels.exchange_halves(x, n)
+    np.testing.assert_allclose(x, np.concatenate([first + last, first - last]) * np.sqrt(0.5), atol=2e-6)

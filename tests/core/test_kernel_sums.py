@@ -29,9 +29,10 @@ def pair(d, precision, scale=1.0):
 
 
 def moments(kernels, q):
-    out = np.full(4, -1.0)
+    out = np.full(5, -1.0)  # four doubles, and a count of 64 bits
     getattr(kernels, f"moments_f{8 * q.itemsize}")(q, q.size, out)
-    return out
+    assert out.view(np.int64)[4] == np.count_nonzero(q)
+    return out[:4]
 
 
 def true_moments(q):
@@ -159,3 +160,49 @@ def test_a_look_shows_what_is_not_finite(kernels, precision):
         seen = np.zeros(4)
         getattr(kernels, f"look_{precision}")(v, 100, 0.0, None, seen)
         assert not np.isfinite(seen[:2]).all()
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_what_is_left_of_a_query(kernels, precision, d, place):
+    centre, query = pair(d, precision)
+    centre, query = place(centre), place(query.astype(np.float64))
+    rest = query - 0.7 * centre.astype(np.float64)
+    assert getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.7, d) == pytest.approx(
+        np.abs(rest).max(initial=0.0), rel=1e-12
+    )
+    out = np.full(d + 1, 99, np.float32)
+    getattr(kernels, f"scaled_rest_{precision}")(query, centre, 0.7, np.array([2.0**-600, 2.0**598]), d, out)
+    np.testing.assert_allclose(out[:d], 0.25 * rest, rtol=1e-6, atol=1e-6)
+    assert out[d] == 99
+
+
+@pytest.mark.parametrize("d", [1, 17, 1000])
+def test_a_nan_is_the_largest_that_is_left(kernels, precision, d):
+    for place in {0, d // 2, d - 1}:
+        centre, query = pair(d, precision)
+        query = query.astype(np.float64)
+        query[place] = np.nan
+        assert np.isnan(getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.0, d))
+        query[place] = -np.inf
+        assert getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.0, d) == np.inf
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("place", [np.asarray, unaligned])
+def test_an_atom_less_the_centre(kernels, d, place):
+    atom, centre = map(place, pair(d, "f32"))
+    x, out = np.full(d + 1, 99, np.float32), np.full(3, -1.0)
+    kernels.centred(atom, centre, d, x, out)
+    exact = atom.astype(np.float64) - centre
+    np.testing.assert_array_equal(x[:d], exact.astype(np.float32))
+    assert x[d] == 99
+    # The differences themselves are exact in double precision here, so only the sums round.
+    products = exact * centre
+    assert out[0] == pytest.approx(products.sum(), abs=1e-13 * np.abs(products).sum() + 1e-300)
+    assert out[1] == pytest.approx((exact**2).sum(), rel=1e-13)
+    assert out[2] == np.abs(exact).max(initial=0.0)
+    if d:
+        atom[d // 2] = np.nan
+        kernels.centred(atom, centre, d, x, out)
+        assert np.isnan(out[2])

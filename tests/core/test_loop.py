@@ -127,7 +127,7 @@ def test_the_finish_reads_no_further_than_a_row_can_win():
         left_out = outcome.survivors[~outcome.exact]
         np.testing.assert_array_equal(np.sort(exact.asked), outcome.survivors[outcome.exact])
         bar = np.sort(truth)[-k]
-        upper = (outcome.scores + outcome.radius)[~outcome.exact]
+        upper = (outcome.scores + alive.reach * outcome.radius)[~outcome.exact]
         assert left_out.size > 0
         assert (upper < bar).all()
         assert (truth[left_out] < bar).all()

@@ -243,7 +243,7 @@ def test_estimates_and_radii_on_codes_are_those_of_the_slow_race():
     source = CodeSource(alive, codes, query, dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
     for size in [*codes.ends.tolist(), 3 * rotation.width]:
         source.advance(size)
-        source.fill_radius(5.0)
+        source.fill_radius(5.0, 1.0)
         radius = np.array([cells.radius(i, size, 5.0) for i in range(N)])
         np.testing.assert_allclose(alive.radius_array, radius, rtol=1e-3)
         expected = np.array([cells.estimate(i, size) for i in range(N)])

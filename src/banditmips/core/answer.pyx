@@ -14,7 +14,7 @@ from banditmips.core.loop cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
 from banditmips.core.rule cimport drop_by_intervals
-from banditmips.core.survivors cimport Survivors
+from banditmips.core.survivors cimport Survivors, ranked
 
 
 class Known:
@@ -88,7 +88,10 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
     def hands_over(n_left):
         return source.hopeless or n_left * times.row >= times.full > 0.0
 
-    return race(source, rule, exact, limits, hands_over=hands_over)
+    outcome = race(source, rule, exact, limits, hands_over=hands_over)
+    rows = (outcome.n_multiplies - source.n_cells_read) / max(source.row_cost, 1)
+    outcome.time_spent = source.time_spent + rows * times.row
+    return outcome
 
 
 cdef bint _leaders_pay(Survivors alive, times, Codes codes):
@@ -100,7 +103,7 @@ cdef bint _leaders_pay(Survivors alive, times, Codes codes):
     if 2.0 * alive.k * times.row > rest:
         return False
     places = alive.leaders(alive.k)
-    cdef double kth = alive.ranked(places[alive.k - 1])
+    cdef double kth = ranked(alive, places[alive.k - 1])
     for t in range(alive.n):
-        n_losing += alive.ranked(t) + alive.radius[t] < kth
+        n_losing += ranked(alive, t) + alive.radius[t] < kth
     return 2 * n_losing >= alive.n

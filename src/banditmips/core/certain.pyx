@@ -50,7 +50,7 @@ cdef class ScoreMap:
         if self._has_offsets:
             # An offset much larger than the score takes digits away from it.
             for t in range(alive.n):
-                alive.radius[t] += self.rounding * fabs(self._offsets[alive.rows[t]])
+                alive.radius[t] += self.rounding * fabs(self._offsets[alive.rows[t]]) / alive.reach
         for t in range(alive.n):
             if not isfinite(alive.estimates[t] + alive.radius[t]):
                 alive.radius[t] = INFINITY

@@ -6,20 +6,30 @@ Rounding is random (by the seed's dither), so that its error too is sub-Gaussian
 
 from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
 import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport Codes
-from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.kernels cimport bm_kernels, bm_moments
 from banditmips.core.loop cimport Source
 from banditmips.core.numbers import random_words
-from banditmips.core.survivors cimport Survivors, kth_largest
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 cdef double LEAST_SQUARE = 1e-250
 """Sums of squares below this may have lost digits to underflow."""
 COARSE_BITS, FINE_BITS = 4, 8
 """Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
+
+cdef double REGRET = 0.05
+"""Part of the time of all products that a race may take without asking whether it pays."""
+cdef double MARGIN = 1.25
+"""Beyond that a race goes on only if it promises to take so many times less than all products: by so much the plan may be wrong."""
+cdef double ROUND_TIME = 3e3
+"""Nanoseconds of a round whatever its size."""
+cdef double FINE_PART = 0.2
+"""What rounding a query once more takes, of what rotating and rounding it took (37 of 188 microseconds at d = 102,000)."""
 
 
 cdef class RotatedQuery:
@@ -28,7 +38,7 @@ cdef class RotatedQuery:
     cdef readonly double norm, unit, along, on_centre
     cdef Codes codes
     cdef float[::1] rotated
-    cdef const float[::1] dither
+    cdef const uint8_t[::1] dither
     cdef double largest
     cdef uint64_t[:, ::1] coarse, fine
     cdef int64_t[::1] coarse_totals, fine_totals
@@ -36,56 +46,35 @@ cdef class RotatedQuery:
     cdef bint has_fine
 
     def __init__(self, Codes codes, const double[::1] query, const uint8_t[::1] dither):
-        cdef int64_t j, d = codes.rotation.d, width = codes.rotation.width
-        cdef double product, part = 0.0, largest, value
+        cdef int64_t d = codes.rotation.d, width = codes.rotation.width
+        cdef double part = 0.0, product = codes.centre_product(&query[0]), largest
+        cdef double[2] scale
+        cdef bm_moments moments
         cdef int exponent = 0
-        self.codes, self.has_fine = codes, False
-        # A fine enough grid of numbers in (0, 1), each kept in a byte.
-        self.dither = (np.asarray(dither, dtype=np.float32) + np.float32(0.5)) * np.float32(1.0 / 256.0)
-        self.rotated = np.zeros(width, dtype=np.float32)
-        if codes.single_centre:
-            product = bm_kernels().dot_exact_f32(&codes._centre32[0], &query[0], d)
-        else:
-            product = bm_kernels().dot_exact_f64(&query[0], &codes._centre64[0], d)
+        self.codes, self.dither, self.has_fine = codes, dither, False
+        self.rotated = np.empty(width, dtype=np.float32)
         # Any part is right; that along the centre makes the rest shortest. Squares that lost digits give none.
         if LEAST_SQUARE < codes.centre_square and isfinite(codes.centre_square) and isfinite(product):
             part = product / codes.centre_square
-        rest = np.empty(d)
-        cdef double[::1] left = rest
         with nogil:
-            largest = self._take_off(part, query, left)
+            largest = codes.largest_rest(&query[0], part)
             if not isfinite(largest):
                 part = 0.0
-                largest = self._take_off(part, query, left)
-        self.along, self.on_centre = part, product
-        if largest > 0.0:
-            frexp(largest, &exponent)
-            exponent -= 1  # so that the unit itself is a finite number
-        self.unit = ldexp(1.0, exponent)
-        cdef double scale = ldexp(1.0, -exponent)
-        with nogil:
-            for j in range(d):
-                # The inverse of the smallest numbers is infinite.
-                self.rotated[j] = <float> (left[j] * scale if exponent > -1000 else ldexp(left[j], -exponent))
-        self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
-        with nogil:
+                largest = codes.largest_rest(&query[0], part)
+            if largest > 0.0:
+                frexp(largest, &exponent)
+                exponent -= 1  # so that the unit itself is a finite number
+            # In two steps: the inverse of the smallest numbers is infinite.
+            scale[0] = ldexp(1.0, -(exponent // 2))
+            scale[1] = ldexp(1.0, -(exponent - exponent // 2))
+            codes.scaled_rest(&query[0], part, scale, &self.rotated[0])
+            memset(&self.rotated[0] + d, 0, (width - d) * sizeof(float))
+            self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
             codes.rotation.apply(&self.rotated[0])
-            self.largest = 0.0
-            for j in range(width):
-                value = self.rotated[j] if self.rotated[j] >= 0.0 else -self.rotated[j]
-                self.largest = value if value > self.largest else self.largest
+            bm_kernels().moments_f32(&self.rotated[0], width, &moments)
+        self.along, self.on_centre, self.unit, self.largest = part, product, ldexp(1.0, exponent), moments.largest
         self.coarse_step, coarse, totals = self._rounded(COARSE_BITS)
         self.coarse, self.coarse_totals = coarse, totals
-
-    cdef double _take_off(self, double part, const double[::1] query, double[::1] left) noexcept nogil:
-        """Take part of the centre off the query; return the size of the largest entry that is left."""
-        cdef double largest = 0.0, value
-        cdef int64_t j
-        for j in range(left.shape[0]):
-            left[j] = query[j] - part * self.codes.centre_at(j)
-            value = left[j] if left[j] >= 0.0 else -left[j]
-            largest = value if value > largest else largest
-        return largest
 
     def _rounded(self, int n_bits):
         """Round to n_bits: the step, the bit planes, and the sums over the prefixes that rounds may end with."""
@@ -128,6 +117,12 @@ cdef class CodeSource(Source):
     ----------
     row_cost : int
         Multiplies of an exact row.
+    time_spent : float
+        Nanoseconds that the rounds so far have taken, by the costs.
+    n_cells_read : int
+        Multiplies of the rounds alone.
+    hopeless : bool
+        Whether all products would take less time than reading on.
     """
 
     cdef Codes codes
@@ -137,8 +132,10 @@ cdef class CodeSource(Source):
     cdef const float[::1] _scales, _errors
     cdef int64_t[::1] sums
     cdef double cell_time, row_time, full_time, prepare_time
-    cdef double deviation_of_rounding
+    cdef double deviation_of_rounding, quantile
     cdef readonly bint hopeless
+    cdef readonly double time_spent
+    cdef readonly int64_t n_cells_read
     cdef int64_t n_led, most
     cdef public int64_t row_cost
     cdef bint first_round
@@ -185,14 +182,35 @@ cdef class CodeSource(Source):
         """Whether the survivors' rows take less time, or fewer multiplies, than reading on."""
         if self.full_time == 0.0:
             return not self._cells_save_multiplies(size)
-        cdef double rows = self.alive.n * self.row_time
-        cdef double cells = self.alive.n * (size - self.size) * self.cell_time + 3e3
         if self.rotated is None:
-            cells += self.prepare_time
-        elif self.size and self._will_be_left(self.codes._errors.shape[0] - 1) * self.row_time + cells >= self.full_time:
-            self.hopeless = True
-            return True
-        return rows <= cells
+            return self.alive.n * self.row_time <= self.prepare_time + self._time_of_round(size)
+        if self.size and self.time_spent + self._time_of_round(size) > REGRET * self.full_time:
+            if MARGIN * self._time_left() >= self.full_time:
+                self.hopeless = True
+                return True
+        return self.alive.n * self.row_time <= self._time_of_round(size)
+
+    cdef double _time_of_round(self, int64_t size) noexcept:
+        """What the next round takes for all survivors, if it reaches `size` cells."""
+        if size <= self.codes.n_cells:
+            return self.alive.n * (size - self.size) * self.cell_time + ROUND_TIME
+        return self.alive.n * self._fine_time() + ROUND_TIME + FINE_PART * self.prepare_time
+
+    cdef double _fine_time(self) noexcept:
+        """What all bits of an atom take: every plane of them meets a query of more bits than the signs do."""
+        return self.codes.n_cells * self.codes.n_bits * self.cell_time * (<double> FINE_BITS / COARSE_BITS)
+
+    cdef double _time_left(self):
+        """What reading on to the end would take, as far as the estimates tell now: all signs, all bits if there are more, rows."""
+        cdef int64_t last = self.codes.n_rungs - 1
+        cdef double signs = self.alive.n * max(self.codes.n_cells - self.size, 0) * self.cell_time
+        cdef double n_left = self._will_be_left(last) if self.size < self.codes.n_cells else self.alive.n
+        cdef double rows = n_left * self.row_time
+        if self.codes.n_bits > 1:
+            rows = min(
+                rows, n_left * self._fine_time() + FINE_PART * self.prepare_time + self._will_be_left(last + 1) * self.row_time
+            )
+        return signs + rows
 
     cdef bint _cells_save_multiplies(self, int64_t size):
         """Whether reading on may take fewer multiplies than the survivors' rows.
@@ -212,11 +230,11 @@ cdef class CodeSource(Source):
         """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
         cdef Survivors alive = self.alive
         cdef Py_ssize_t t, n_left = 0
-        cdef double reach = 6.0 * self.rotated.norm * self.rotated.unit, bar, error
+        cdef double reach = self.quantile * self.rotated.norm * self.rotated.unit, bar, error
         if alive.n <= alive.k:
             return alive.n
         for t in range(alive.n):
-            alive.lower[t] = alive.ranked(t)
+            alive.lower[t] = ranked(alive, t)
         bar = max(alive.bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
         for t in range(alive.n):
             error = reach * self.codes._errors[rung, alive.rows[t]]
@@ -229,19 +247,25 @@ cdef class CodeSource(Source):
         """Exact scores of the leaders are worth their time where they take little of what is left to do."""
         if self.full_time == 0.0 or self.alive.n <= self.alive.k or self.n_led == self.size:
             return False
+        cdef double rest = self.alive.n * self.row_time
+        if self.size < self.most:
+            rest = min(rest, self._time_of_round(self.next_size()))
+        if 2.0 * self.alive.k * self.row_time > rest:
+            return False
         self.n_led = self.size
-        cdef double rest = self.alive.n * min(
-            self.row_time, (self.next_size() - self.size) * self.cell_time if self.size < self.most else INFINITY
-        )
-        return 2.0 * self.alive.k * self.row_time <= rest
+        return True
 
     cpdef int advance(self, int64_t size) except -1:
         """Read the codes up to `size` cells, and estimate."""
         if self.rotated is None:
             self.rotated = RotatedQuery(self.codes, self._query, self._dither)
+            self.time_spent += self.prepare_time
+        self.time_spent += self._time_of_round(size)
         cdef int64_t n_cells = self.codes.n_cells
         # A coordinate of a code counts as one multiply, however many bits it has.
-        self.n_multiplies += self.alive.n * (size - self.size if size <= n_cells else n_cells)
+        cdef int64_t read = self.alive.n * (size - self.size if size <= n_cells else n_cells)
+        self.n_multiplies += read
+        self.n_cells_read += read
         if size <= n_cells:
             with nogil:
                 self._read_signs(self.size, size, self.rotated.coarse)
@@ -323,20 +347,23 @@ cdef class CodeSource(Source):
         self.deviation_of_rounding = 0.5 * step
         return 0
 
-    def fill_radius(self, double quantile):
-        """Fill in the radii, at so many deviations."""
+    def fill_radius(self, double quantile, double reach):
+        """Fill in the radii, at so many deviations; `reach` as in `Survivors`."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
         # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
         cdef double unit = self.rotated.unit, norm = self.rotated.norm, width = codes.rotation.width - 1.0
-        # Of the rotation, and of what the atom has along the centre, which was summed from rounded differences.
+        # Of the rotation, and of what the atom has along the centre, which was summed from rounded differences: no
+        # matter of chance, so nothing of it is taken off by `reach`.
         cdef double slack = 4.0 * codes.rotation.rounding * norm
         slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / unit
+        slack /= reach
         cdef double half_step = self.deviation_of_rounding
         cdef bint signs = self.size <= codes.n_cells
         cdef int64_t row, last = codes.n_rungs - 1
-        cdef double cells = <double> self.size, size_of_code, error, scale_of_signs, error_of_signs, deviation
+        cdef double root = sqrt(<double> self.size), size_of_code, error, scale_of_signs, error_of_signs, deviation
         cdef Py_ssize_t t
+        alive.reach, self.quantile = reach, reach * quantile
         with nogil:
             for t in range(alive.n):
                 row = alive.rows[t]
@@ -344,19 +371,17 @@ cdef class CodeSource(Source):
                 if not isfinite(error):  # nothing is known of this atom
                     alive.radius[t] = INFINITY
                     continue
-                if signs:  # norm of the code times its scale, squared
-                    size_of_code = cells * self._scales[row] * self._scales[row]
+                if signs:  # norm of the code times its scale
+                    size_of_code = root * self._scales[row]
                 else:  # |x|^2 scale^2 = error^2 (D - 1) + |r|^2, and |r|^2 from the same equation for the signs
                     scale_of_signs, error_of_signs = codes._scales[last, row], codes._errors[last, row]
-                    size_of_code = error * error * width + max(
+                    size_of_code = sqrt(error * error * width + max(
                         codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
-                    )
-                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code)
+                    ))
+                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code * size_of_code)
                 # At delta = 0 the quantile is infinite; what does not deviate is known all the same. The unit comes last:
                 # squares of it might be too large or too small.
-                alive.radius[t] = unit * (
-                    (quantile * deviation if deviation > 0.0 else 0.0) + slack * sqrt(size_of_code)
-                )
+                alive.radius[t] = unit * ((quantile * deviation if deviation > 0.0 else 0.0) + slack * size_of_code)
             self.scores.widen(alive)
 
     cpdef int keep(self) except -1:

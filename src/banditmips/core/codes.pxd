@@ -18,6 +18,10 @@ cdef class Codes:
     cdef const double[::1] _centre64
     cdef const float[::1] _centre32
     cdef double centre_at(self, int64_t j) noexcept nogil
+    cdef double centre_product(self, const double* query) noexcept nogil
+    cdef double rest_product(self, const float* x) noexcept nogil
+    cdef double largest_rest(self, const double* query, double part) noexcept nogil
+    cdef void scaled_rest(self, const double* query, double part, const double* scale, float* out) noexcept nogil
     cdef const double[::1] _along
     cdef const int64_t[::1] _ends
     cdef const float[:, ::1] _scales, _errors

@@ -15,10 +15,11 @@ from libc.float cimport FLT_MAX, FLT_MIN
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 import numpy as np
 
-from banditmips.core.kernels cimport bm_kernels, bm_moments
+from banditmips.core.kernels cimport bm_centred, bm_kernels
 
 MAX_BITS = 4
 _FIRST_CELLS = 2048
@@ -164,40 +165,72 @@ cdef class Codes:
     cdef double centre_at(self, int64_t j) noexcept nogil:
         return self._centre32[j] if self.single_centre else self._centre64[j]
 
+    cdef double centre_product(self, const double* query) noexcept nogil:
+        """The product of a query with the centre."""
+        if self.single_centre:
+            return bm_kernels().dot_exact_f32(&self._centre32[0], query, self.rotation.d)
+        return bm_kernels().dot_exact_f64(query, &self._centre64[0], self.rotation.d)
+
+    cdef double rest_product(self, const float* x) noexcept nogil:
+        """The product of a vector of single precision with the centre."""
+        cdef double product = 0.0
+        cdef int64_t j
+        if not self.single_centre:
+            return bm_kernels().dot_exact_f32(x, &self._centre64[0], self.rotation.d)
+        for j in range(self.rotation.d):
+            product += <double> x[j] * self._centre32[j]
+        return product
+
+    cdef double largest_rest(self, const double* query, double part) noexcept nogil:
+        """The size of the largest entry of a query less so much of the centre."""
+        if self.single_centre:
+            return bm_kernels().largest_rest_f32(query, &self._centre32[0], part, self.rotation.d)
+        return bm_kernels().largest_rest_f64(query, &self._centre64[0], part, self.rotation.d)
+
+    cdef void scaled_rest(self, const double* query, double part, const double* scale, float* out) noexcept nogil:
+        """A query less so much of the centre, in single precision, times both numbers of `scale`."""
+        if self.single_centre:
+            bm_kernels().scaled_rest_f32(query, &self._centre32[0], part, scale, self.rotation.d, out)
+        else:
+            bm_kernels().scaled_rest_f64(query, &self._centre64[0], part, scale, self.rotation.d, out)
+
     cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil:
         cdef int64_t j, d = self.rotation.d
-        cdef double largest = 0.0, along = 0.0, difference, unit = 1.0
-        cdef bm_moments moments
+        cdef double along = 0.0, unit = 1.0
+        cdef double[2] scale
+        cdef bm_centred rest
         cdef int exponent = 0
-        for j in range(d, self.rotation.width):
-            x[j] = 0.0
+        memset(x + d, 0, (self.rotation.width - d) * sizeof(float))
+        rest.largest = 0.0
         if real is float and self.single_centre:
-            for j in range(d):
-                x[j] = v[j] - self._centre32[j]
-            bm_kernels().moments_f32(x, d, &moments)
-            largest = moments.largest
-        if 1e-15 < largest < 1e15:
-            for j in range(d):
-                along += <double> x[j] * self._centre32[j]
-        else:
+            bm_kernels().centred(v, &self._centre32[0], d, x, &rest)
+            along = rest.product
+        if not 1e-15 < rest.largest < 1e15:
             # Scaled by a power of two before they become single precision, so that nothing over- or underflows.
-            largest = 0.0
-            for j in range(d):
-                largest = max(largest, abs(<double> v[j] - self.centre_at(j)))
-            if isfinite(largest) and largest > 0.0:
-                frexp(largest, &exponent)
+            if real is double:
+                rest.largest = self.largest_rest(v, 1.0)
+            else:
+                rest.largest = 0.0
+                for j in range(d):
+                    rest.largest = max(rest.largest, abs(<double> v[j] - self.centre_at(j)))
+            if isfinite(rest.largest) and rest.largest > 0.0:
+                frexp(rest.largest, &exponent)
                 exponent -= 1  # so that the unit itself is a finite number
             unit = ldexp(1.0, exponent)
-            for j in range(d):
-                difference = <double> v[j] - self.centre_at(j)
-                along += difference * self.centre_at(j)
-                x[j] = <float> ldexp(difference, -exponent)
+            scale[0], scale[1] = ldexp(1.0, -(exponent // 2)), ldexp(1.0, -(exponent - exponent // 2))
+            if real is double:
+                self.scaled_rest(v, 1.0, scale, x)
+            else:
+                for j in range(d):
+                    x[j] = <float> ((<double> v[j] - self.centre_at(j)) * scale[0] * scale[1])
+            along = unit * self.rest_product(x)
+            rest.square = bm_kernels().dot_f32(x, x, d)
         (<double*> &self._along[row])[0] = along
-        if not isfinite(along) or not isfinite(largest):
+        if not isfinite(along) or not isfinite(rest.largest):
             (<double*> &self._along[row])[0] = 0.0
             self._unknown(row)
             return
-        cdef double square = bm_kernels().dot_f32(x, x, d)
+        cdef double square = rest.square
         if square > 0.0 and not LEAST_LENGTH < unit * sqrt(square) < MOST_LENGTH:
             self._unknown(row)
             return

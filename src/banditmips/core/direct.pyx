@@ -11,7 +11,7 @@ import numpy as np
 
 from banditmips.core.kernels cimport bm_kernels, bm_moments
 from banditmips.core.rows cimport Rows
-from banditmips.core.survivors cimport Survivors, kth_largest
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 cdef double ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms."""
@@ -23,11 +23,9 @@ cdef class PlainQuery:
     cdef readonly object given, exact
     cdef const double[::1] _exact
     cdef bm_moments moments
-    cdef readonly int64_t n_nonzero
 
     def __init__(self, given):
         cdef const float[::1] singles
-        cdef int64_t j
         self.given = given
         if given.dtype == np.float32:
             singles = given
@@ -38,9 +36,11 @@ cdef class PlainQuery:
             self.exact = given
             self._exact = given
             bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], &self.moments)
-        self.n_nonzero = 0
-        for j in range(self._exact.shape[0]):
-            self.n_nonzero += self._exact[j] != 0.0
+
+    @property
+    def n_nonzero(self):
+        """Entries that are not 0."""
+        return self.moments.n_nonzero
 
     @property
     def is_fine(self):
@@ -88,14 +88,18 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def best_of_all(array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
+def best_of_all(products, array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
     """The best k by the products of all atoms; rows that rounding cannot tell from those are summed again, exactly.
+
+    Parameters
+    ----------
+    products : array of shape (n,)
+        Of the atoms with the query, as BLAS gives them.
 
     Returns
     -------
     Best, or None where a number is not finite.
     """
-    products = array @ query.given.astype(array.dtype, copy=False)
     cdef Py_ssize_t n = rows.n, t, top = 0
     cdef double[1024] room
     cdef double bar, score, slack, largest = -INFINITY, total = 0.0
@@ -200,12 +204,12 @@ cdef class Direct:
                 # The most promising of those that are left comes next.
                 place = done
                 for t in range(done + 1, alive.n):
-                    if alive.ranked(t) > alive.ranked(place):
+                    if ranked(alive, t) > ranked(alive, place):
                         place = t
                 alive.rows[done], alive.rows[place] = alive.rows[place], alive.rows[done]
                 alive.estimates[done], alive.estimates[place] = alive.estimates[place], alive.estimates[done]
                 alive.radius[done], alive.radius[place] = alive.radius[place], alive.radius[done]
-                if alive.ranked(done) + alive.radius[done] < best.bar():
+                if ranked(alive, done) + alive.radius[done] < best.bar():
                     continue
                 score = self.rows.sum_terms(alive.rows[done], &query._exact[0], 0, room)
                 n_read += 1

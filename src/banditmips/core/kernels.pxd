@@ -1,7 +1,7 @@
 # The kernels of c/kernels.h as Cython sees them; what each one does is written there.
 # Link c/kernels.c into the extension, and call as `kernels = bm_kernels()` once, then `kernels.dot_f32(...)`.
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "c/kernels.h" nogil:
     cdef enum bm_dtype:
@@ -21,6 +21,12 @@ cdef extern from "c/kernels.h" nogil:
         double total
         double size
         double squares
+        double largest
+        int64_t n_nonzero
+
+    cdef struct bm_centred:
+        double product
+        double square
         double largest
 
     cdef struct bm_look:
@@ -55,6 +61,16 @@ cdef extern from "c/kernels.h" nogil:
         double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
 
+        double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d) noexcept nogil
+        double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d) noexcept nogil
+        void (*scaled_rest_f32)(
+            const double *q, const float *c, double part, const double *scale, int64_t d, float *out
+        ) noexcept nogil
+        void (*scaled_rest_f64)(
+            const double *q, const double *c, double part, const double *scale, int64_t d, float *out
+        ) noexcept nogil
+        void (*centred)(const float *v, const float *c, int64_t d, float *x, bm_centred *out) noexcept nogil
+
         void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil
         void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst) noexcept nogil
         void (*gather)(
@@ -62,11 +78,12 @@ cdef extern from "c/kernels.h" nogil:
         ) noexcept nogil
 
         void (*hadamard)(float *x, int64_t n) noexcept nogil
-        void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n) noexcept nogil
+        void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n, float scale) noexcept nogil
+        void (*exchange_halves)(float *x, int64_t n) noexcept nogil
 
         void (*pack_signs)(const float *x, int64_t n, uint64_t *bits) noexcept nogil
         void (*quantise)(
-            const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
+            const float *p, const uint8_t *dither, int64_t n, float step, int n_bits, uint64_t *planes,
             int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals
         ) noexcept nogil
         void (*pack_grid)(

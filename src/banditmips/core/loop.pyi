@@ -43,6 +43,7 @@ class Outcome:
     n_rounds: int
     n_survivors: int
     n_raced: int
+    time_spent: float
     stop_reason: StopReason
     delta_spent: float
     rounds: list[Round]

@@ -91,12 +91,12 @@ class Outcome:
     """How a race ended: the survivors with their estimates, intervals and costs.
 
     `n_raced` atoms took part in the first round. `handed_over` says that the race ended where its source did, with the
-    answer still open.
+    answer still open. `time_spent` is what it has taken, in nanoseconds, by the costs that the race was planned with.
     """
 
     __slots__ = (
         "delta_spent", "exact", "handed_over", "n_multiplies", "n_raced", "n_rounds", "n_survivors", "radius", "rounds", "scores",
-        "stop_reason", "survivors",
+        "stop_reason", "survivors", "time_spent",
     )  # fmt: skip
 
     def __init__(self, Survivors alive, stop_reason, *, exact=False, n_multiplies=0, n_rounds=0, delta_spent=0.0, rounds=()):
@@ -106,7 +106,7 @@ class Outcome:
         self.exact = np.full(alive.n, exact)
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
-        self.handed_over, self.n_raced = False, alive.n
+        self.handed_over, self.n_raced, self.time_spent = False, alive.n, 0.0
         if alive.n_known:
             self._adopt(alive)
 
@@ -274,7 +274,7 @@ def finish(outcome, Source source, exact, bint may_skip):
     cdef Survivors alive = source.alive
     ranking = np.abs(outcome.scores) if alive.absolute else outcome.scores
     left = np.argsort(-ranking, kind="stable")
-    upper = ranking + outcome.radius
+    upper = ranking + alive.reach * outcome.radius
     scores = np.full(left.size, np.nan)
     cdef double bar = alive.bar
     cdef Py_ssize_t n_done = 0, count

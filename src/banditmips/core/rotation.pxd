@@ -7,4 +7,3 @@ cdef class Rotation:
     cdef int n_transforms
     cdef uint32_t[:, ::1] signs
     cdef void apply(self, float* x) noexcept nogil
-    cdef void exchange_halves(self, float* x) noexcept nogil

@@ -58,25 +58,21 @@ cdef class Rotation:
     cdef void apply(self, float* x) noexcept nogil:
         """Rotate `width` numbers in place."""
         cdef int t
-        cdef int64_t j, first
+        cdef int64_t first, behind
         cdef float scale = <float> (1.0 / sqrt(<double> self.window))
         for t in range(self.n_transforms):
-            bm_kernels().flip_signs(x, &self.signs[t, 0], self.width)
             first = 0 if self.n_transforms == 2 or t % 2 == 0 else self.width - self.window
+            behind = first + self.window
+            # What the transform does not reach keeps its size; `first` and `behind` are multiples of 64.
+            if first > 0:
+                bm_kernels().flip_signs(x, &self.signs[t, 0], first, 1.0)
+            bm_kernels().flip_signs(x + first, &self.signs[t, first // 32], self.window, scale)
+            if behind < self.width:
+                bm_kernels().flip_signs(x + behind, &self.signs[t, behind // 32], self.width - behind, 1.0)
             bm_kernels().hadamard(x + first, self.window)
-            for j in range(first, first + self.window):
-                x[j] *= scale
             if self.n_transforms == 4 and t % 2 == 1:
-                self.exchange_halves(x)
-
-    cdef void exchange_halves(self, float* x) noexcept nogil:
-        """Add and subtract the two halves: windows that overlap little would carry little from one end to the other."""
-        cdef int64_t j, half = self.width // 2
-        cdef float a, b, scale = <float> sqrt(0.5)
-        for j in range(half):
-            a, b = x[j], x[j + half]
-            x[j] = (a + b) * scale
-            x[j + half] = (a - b) * scale
+                # Windows that overlap little would carry little from one end to the other.
+                bm_kernels().exchange_halves(x, self.width)
 
     def rotated(self, vectors):
         """Return the rotated rows of a matrix, in single precision."""

@@ -28,7 +28,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 from scipy.special import stdtrit
 
-from banditmips.core.survivors cimport Survivors, kth_largest
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 MIN_SCATTER_SEEN = 0.25
 """Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
@@ -54,16 +54,16 @@ def share_of_round(int number):
 
 
 cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
-    """Mark the atoms whose upper ends are below the k-th largest lower end, or below the bar; return how many."""
+    """Mark the atoms that cannot reach the k-th largest lower end, or the bar; return how many."""
     cdef Py_ssize_t t, n_beaten = 0
     cdef double bar = alive.bar
     if alive.n > alive.k:
         for t in range(alive.n):
-            alive.lower[t] = alive.ranked(t) - alive.radius[t]
+            alive.lower[t] = ranked(alive, t) - alive.radius[t]
         bar = max(bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
     for t in range(alive.n):
         # A comparison with NaN is False: what cannot be compared stays.
-        alive.beaten[t] = alive.ranked(t) + alive.radius[t] < bar
+        alive.beaten[t] = ranked(alive, t) + alive.reach * alive.radius[t] < bar
         n_beaten += alive.beaten[t]
     if alive.n - n_beaten < alive.k:
         # Intervals that miss can end below exact scores that are known, even those of the atoms themselves.
@@ -136,10 +136,23 @@ cdef class Rule:
 
 
 cdef class CodeRule(Rule):
-    """Intervals of codes: the source knows the deviation of each estimate."""
+    """Intervals of codes: the source knows the deviation of each estimate.
+
+    A true answer is lost only if the upper end of one of the k best atoms is too low, or if the lower end of any of the n is
+    too high. Which atoms are the best is no matter of chance: half of a round's delta goes to the upper ends of those k,
+    half to the lower ends of all. (Where scores are ranked by size, either end may fail in two ways.)
+    """
 
     cdef int fill_radius(self, object source, int number) except -1:
-        source.fill_radius(sqrt(2.0 * log(2.0 / self.atom_share(number))) if self.delta > 0.0 else INFINITY)
+        cdef Survivors alive = source.alive
+        cdef double ways = 2.0 if alive.absolute else 1.0
+        if self.delta <= 0.0:
+            source.fill_radius(INFINITY, 1.0)
+            return 0
+        cdef double share = self.delta * round_share(number)
+        cdef double of_all = sqrt(2.0 * log(2.0 * ways * self.n_atoms / share))
+        cdef double of_best = sqrt(2.0 * log(2.0 * ways * min(alive.k, self.n_atoms) / share))
+        source.fill_radius(of_all, of_best / of_all)
         return 0
 
 

@@ -1,3 +1,4 @@
+from libc.math cimport fabs
 from libc.stdint cimport int64_t, uint8_t
 
 
@@ -6,7 +7,7 @@ cdef class Survivors:
     cdef readonly Py_ssize_t n_known
     cdef readonly Py_ssize_t k
     cdef readonly bint absolute
-    cdef public double bar
+    cdef public double bar, reach
     cdef object _rows, _estimates, _radius, _beaten, _lower, _heap, _known_rows, _known_scores
     cdef int64_t* rows
     cdef double* estimates
@@ -16,11 +17,15 @@ cdef class Survivors:
     cdef double* heap
     cdef int64_t* known_rows
     cdef double* known_scores
-    cdef double ranked(self, Py_ssize_t t) noexcept nogil
     cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places) noexcept nogil
     cdef double known_score(self, int64_t row) noexcept nogil
     cdef void learn(self, int64_t row, double score) noexcept nogil
     cdef void compact(self) noexcept nogil
+
+
+cdef inline double ranked(Survivors alive, Py_ssize_t t) noexcept nogil:
+    """An estimate as it is ranked."""
+    return fabs(alive.estimates[t]) if alive.absolute else alive.estimates[t]
 
 
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 class Survivors:
     n: int
     bar: float
+    reach: float
     def __init__(self, candidates: NDArray[np.integer[Any]] | None, n: int, k: int, absolute: bool) -> None: ...
     @classmethod
     def with_room(cls, n: int, k: int, absolute: bool) -> Self: ...

@@ -1,6 +1,6 @@
 """The atoms still in the race, and what the last round says of each of them."""
 
-from libc.math cimport INFINITY, NAN, fabs, isnan
+from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
@@ -14,6 +14,8 @@ cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double
     cdef Py_ssize_t t, place, child, size = 0
     cdef double value
     for t in range(n):
+        if size == k and not values[t] > heap[0]:
+            continue
         value = -INFINITY if isnan(values[t]) else values[t]
         if size < k:  # sift up: the smallest is on top
             place = size
@@ -22,7 +24,7 @@ cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double
                 heap[place] = heap[(place - 1) // 2]
                 place = (place - 1) // 2
             heap[place] = value
-        elif value > heap[0]:
+        else:
             place = 0
             while True:
                 child = 2 * place + 1
@@ -57,11 +59,14 @@ cdef class Survivors:
         How many are left.
     bar : float
         What k atoms are known to reach for certain (of which exact scores are known); an atom below it has lost.
+    reach : float
+        The part of its radius by which one of the best k may exceed its estimate: for an answer to be right only their
+        upper ends have to hold, for the intervals that are reported those of all atoms.
     """
 
     def __init__(self, candidates, Py_ssize_t n, Py_ssize_t k, bint absolute):
         self.n, self.k, self.absolute = n, k, absolute
-        self.bar = -np.inf
+        self.bar, self.reach = -np.inf, 1.0
         self._rows = np.arange(n) if candidates is None else np.array(candidates, dtype=np.int64)
         self._estimates, self._radius, self._lower = np.zeros(n), np.full(n, np.inf), np.empty(n)
         self._beaten = np.zeros(n, dtype=np.uint8)
@@ -74,7 +79,8 @@ cdef class Survivors:
     def with_room(cls, Py_ssize_t n, Py_ssize_t k, bint absolute):
         """Nobody yet, with room for n."""
         cdef Survivors self = cls.__new__(cls)
-        self.n, self.k, self.absolute, self.bar, self.n_known = 0, k, absolute, -np.inf, 0
+        self.n, self.k, self.absolute, self.n_known = 0, k, absolute, 0
+        self.bar, self.reach = -np.inf, 1.0
         numbers = np.empty((4, n))
         self._rows = numbers[0].view(np.int64)
         self._estimates, self._radius, self._lower = numbers[1], numbers[2], numbers[3]
@@ -129,24 +135,21 @@ cdef class Survivors:
         """The estimates as they are ranked."""
         return np.abs(self.estimate_array) if self.absolute else self.estimate_array
 
-    cdef double ranked(self, Py_ssize_t t) noexcept nogil:
-        return fabs(self.estimates[t]) if self.absolute else self.estimates[t]
-
     cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places) noexcept nogil:
         """Fill in the places of the best by estimate, best first; of equals the earlier one. Returns how many."""
         cdef Py_ssize_t t, place, found = 0
         cdef double value, least = 0.0
         for t in range(self.n):
-            value = self.ranked(t)
+            value = ranked(self, t)
             if found == count and not value > least:
                 continue
             place = found if found < count else count - 1
-            while place > 0 and value > self.ranked(places[place - 1]):
+            while place > 0 and value > ranked(self, places[place - 1]):
                 places[place] = places[place - 1]
                 place -= 1
             places[place] = t
             found = min(found + 1, count)
-            least = self.ranked(places[found - 1])
+            least = ranked(self, places[found - 1])
         return found
 
     def leaders(self, Py_ssize_t count):

@@ -122,7 +122,7 @@ class QueryRace:
         if self._has_led or self._options.budget is not None:
             return False
         self._has_led = True
-        rows, ranking, _, exact, _ = self._merged()
+        rows, ranking, _, exact, _, _ = self._merged()
         leaders = np.lexsort((rows, -ranking))[: self._k]
         unknown = rows[leaders[~exact[leaders]]]
         self.orders = self._exact(unknown)
@@ -142,19 +142,21 @@ class QueryRace:
 
     def _raise_bar(self) -> None:
         """Find what the k best of all reach at least, and leave out those that are known to end below it."""
-        _, ranking, radius, _, trusted = self._merged()
+        _, ranking, radius, _, _, trusted = self._merged()
         lower = np.sort((ranking - radius)[trusted])
         if lower.size >= self._k:
             self._bar = max(self._bar, float(lower[-self._k]))
         for shard, report in self._reports.items():
             if report.trusted and not report.over and report.is_complete:
-                self._reports[shard] = report.part(self._ranked(report.scores) + report.radius >= self._bar)
+                self._reports[shard] = report.part(
+                    self._ranked(report.scores) + report.reach * report.radius >= self._bar
+                )
 
     def _settle(self) -> None:
         """Find the winners among what is left, by exact scores where intervals do not tell."""
         self.orders = {}
-        rows, ranking, radius, exact, trusted = self._merged()
-        can_win = ~(trusted & (ranking + radius < self._bar))
+        rows, ranking, radius, exact, reach, trusted = self._merged()
+        can_win = ~(trusted & (ranking + reach * radius < self._bar))
         if can_win.sum() < self._k:  # intervals that miss, or scores that cannot be told apart
             can_win[:] = True
         order = np.lexsort((rows, -ranking))
@@ -188,21 +190,24 @@ class QueryRace:
         return np.abs(scores) if self._options.absolute else scores
 
     def _merged(self) -> tuple[NDArray[Any], ...]:
-        """Rows, scores as they are ranked, radii, exactness and trust of all that is reported."""
+        """Rows, scores as they are ranked, radii, exactness, reach and trust of all that is reported."""
         reports = self._reports.values()
         rows, scores, radius, exact = (
             np.concatenate([getattr(report, name) for report in reports])
             for name in ("rows", "scores", "radius", "exact")
         )
-        trusted = np.repeat([report.trusted for report in reports], [report.rows.size for report in reports])
-        return rows, self._ranked(scores), radius, exact, trusted | exact
+        sizes = [report.rows.size for report in reports]
+        reach, trusted = (
+            np.repeat([getattr(report, name) for report in reports], sizes) for name in ("reach", "trusted")
+        )
+        return rows, self._ranked(scores), radius, exact, reach, trusted | exact
 
     def result(self, checked: bool) -> SearchResult:
         """Put the answer together."""
         reports = list(self._reports.values())
         if not reports:
             return self._made(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0, np.bool_), checked)
-        rows, ranking, radius, exact, _ = self._merged()
+        rows, ranking, radius, exact, _, _ = self._merged()
         scores = np.concatenate([report.scores for report in reports])
         order = np.lexsort((rows, -ranking))
         best = order[np.isin(rows[order], self._winners)]

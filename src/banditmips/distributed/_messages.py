@@ -79,6 +79,8 @@ class Report:
     ----------
     rows, scores, radius, exact
         Global indices of the best atoms, their scores, radii, and whether the scores are exact.
+    reach
+        The part of its radius by which one of the best k may exceed its estimate (`core.survivors.Survivors`).
     n_left
         Atoms that are left, reported or not.
     n_rounds
@@ -97,6 +99,7 @@ class Report:
     scores: NDArray[np.float64]
     radius: NDArray[np.float64]
     exact: NDArray[np.bool_]
+    reach: float
     n_left: int
     n_rounds: int
     waiting: bool

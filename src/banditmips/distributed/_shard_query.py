@@ -63,7 +63,9 @@ class ShardQuery(Query):
         if options.budget is not None:
             n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
             options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
-        super().__init__(shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded)
+        super().__init__(
+            shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded, len(batch.queries)
+        )
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
@@ -245,6 +247,7 @@ class ShardQuery(Query):
             scores=standing.scores[told],
             radius=standing.radius[told],
             exact=standing.exact[told],
+            reach=1.0 if self._alive is None else self._alive.reach,
             n_left=standing.n_survivors,
             n_rounds=self._n_rounds,
             waiting=self._waiting,

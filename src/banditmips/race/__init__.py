@@ -47,6 +47,7 @@ lines with the files::
     full
     query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
     direct       <- costs, full, plan, query, rules
+    batch        <- direct, full, plan
 
 costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
@@ -65,8 +66,8 @@ full
     The full product, and the rows that its rounding cannot tell from the best.
 atom_set, preparing
     What an index knows of its atoms, and the one pass over them in which it learns that.
-query, direct
-    One query: look at it, choose a way, race, finish; and the short way of a plain one.
+query, direct, batch
+    One query: look at it, choose a way, race, finish; the short way of a plain one, and of many that come together.
 
 To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
 paper went is in docs/paper.md, and how a way is chosen in docs/performance.md.

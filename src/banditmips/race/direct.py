@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["Answer", "DirectSearch", "plain_row"]
+__all__ = ["Answer", "DirectSearch", "Waiting", "plain_row", "plain_rows"]
 
 _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
 
@@ -43,6 +43,7 @@ class Answer:
         "rounds",
         "scores",
         "stop_reason",
+        "time_spent",
     )
 
     def __init__(
@@ -58,48 +59,71 @@ class Answer:
         self.n_multiplies, self.n_survivors, self.stop_reason = n_multiplies, n_survivors, stop_reason
         self.n_rounds, self.delta_spent = n_rounds, delta_spent
         self.rounds: list[Round] = []
-        self.n_raced = n_survivors
+        self.n_raced, self.time_spent = n_survivors, 0.0
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
     """Whether these are one row of native floats."""
+    return _are_plain(queries) and queries.ndim == 1 and queries.size == d
+
+
+def plain_rows(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
+    """Whether these are several rows of native floats."""
+    return _are_plain(queries) and queries.ndim == 2 and queries.shape[0] > 1 and queries.shape[1] == d
+
+
+def _are_plain(queries: Any) -> bool:
     return (
         type(queries) is np.ndarray
-        and queries.ndim == 1
-        and queries.size == d
         and queries.dtype in (np.float32, np.float64)
         and queries.dtype.isnative
         and queries.flags.c_contiguous
     )
 
 
+class Waiting:
+    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any."""
+
+    __slots__ = ("begun", "query")
+
+    def __init__(self, query: PlainQuery, begun: Outcome | None) -> None:
+        self.query, self.begun = query, begun
+
+
 class DirectSearch:
     """Plain queries for one set of atoms (or one shape of bare arrays), one k and one set of options.
+
+    Parameters
+    ----------
+    n_queries : int
+        Queries that come together and would share their products.
 
     Attributes
     ----------
     serves : bool
         Whether these atoms and options are of the plain kind.
+    times : Times or None
+        What the steps of a race take; None where all products take less than any race.
     """
 
-    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+    def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self._k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
+        self._direct = self.times = None
         if not self.serves:
             return
         store, here = atoms.store, costs()
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n, d = store.shape
-        self._direct = self._times = None
         if atoms.codes is None:
-            plan = SamplingPlan(here, n, d, store.dtype.itemsize)
+            plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries)
             # Whether sampling pays has to be asked for each query, where it can.
             self.serves = not plan.can_pay(least_sample(options, k, n))
             return
-        times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous=True, by_blas=True)
+        times = code_times(here, atoms.codes, n, store.dtype.itemsize, True, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
-            self._times = times
+            self.times = times
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
     @staticmethod
@@ -117,18 +141,34 @@ class DirectSearch:
             and options.value_range is None
             and options.budget is None
             and options.rescore
-            and options.n_jobs == 1
             and options.delta > 0.0
             and all(getattr(options, name) == value for name, value in _PLAIN.items())
         )
 
     def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
         """Answer a query; None where it turns out not to be plain."""
+        begun = self.begin(atoms, row)
+        if not isinstance(begun, Waiting):
+            return begun
+        store = atoms.store
+        assert isinstance(store, DenseStore)
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = store.array @ begun.query.given.astype(store.dtype, copy=False)
+        return self.finish(atoms, begun, products)
+
+    def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
+        """Answer a query if that takes less than its products; None where it turns out not to be plain.
+
+        Parameters
+        ----------
+        races : bool
+            Whether codes may be read.
+        """
         query = PlainQuery(row)
         if not query.is_fine:
             return None
         if self._direct is None:
-            return self._by_products(atoms, query, None)
+            return Waiting(query, None)
         alive = self._direct.survivors(query)
         if self._direct.few(alive):
             found = self._direct.finish(alive, query)
@@ -136,16 +176,16 @@ class DirectSearch:
                 return None
             best, n_read = found
             return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
-        return self._by_codes(atoms, query, alive)
+        return self._by_codes(atoms, query, alive) if races else Waiting(query, None)
 
-    def _by_products(self, atoms: AtomSet, query: PlainQuery, begun: Outcome | None) -> Answer | None:
-        """All products; `begun` is what came before."""
-        store = atoms.store
+    def finish(self, atoms: AtomSet, waiting: Waiting, products: NDArray[Any]) -> Answer | None:
+        """Answer by all products; None where one of them is not finite."""
+        store, query, begun = atoms.store, waiting.query, waiting.begun
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n = store.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            best = best_of_all(store.array, store.rows, query, self._k, self.options.absolute)
+            best = best_of_all(products, store.array, store.rows, query, self._k, self.options.absolute)
         if best is None:
             return None
         found, multiplies = (best.indices, best.scores), n * query.n_nonzero
@@ -156,8 +196,8 @@ class DirectSearch:
         answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
         return answer
 
-    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | None:
-        store, times = atoms.store, self._times
+    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | Waiting | None:
+        store, times = atoms.store, self.times
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         assert times is not None
@@ -174,13 +214,13 @@ class DirectSearch:
                 times,
             )
             if outcome.handed_over:
-                return self._by_products(atoms, query, outcome)
+                return Waiting(query, outcome)
             found, multiplies = outcome.best_exactly(self._k, self.options.absolute, exact)
         except _NotFiniteError:
             return None
         spent = outcome.delta_spent
         answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
-        answer.rounds, answer.n_raced = outcome.rounds, outcome.n_raced
+        answer.rounds, answer.n_raced, answer.time_spent = outcome.rounds, outcome.n_raced, outcome.time_spent
         return answer
 
 

@@ -20,26 +20,32 @@ if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
     from banditmips.core.codes import Codes
 
-__all__ = ["NO_TIMES", "SamplingPlan", "code_times", "coordinates_needed", "full_time"]
+__all__ = ["NO_TIMES", "REGRET", "TOGETHER", "SamplingPlan", "code_times", "coordinates_needed", "full_time"]
 
 NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
 REGRET = 0.05
 """Part of the time of the full product that finding out whether sampling pays may take."""
+TOGETHER = 64
+"""Queries whose products are computed together: more would not make them faster, but take memory."""
 _N_PROBED, _PROBE_SIZE = 48, 64
 """Atoms and coordinates of a probe; half of the coordinates say who leads, the other half by how much."""
 
 
-def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool) -> float:
-    """Nanoseconds of all products."""
+def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1) -> float:
+    """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
     value = costs.stream_of(n * d) * itemsize / 4
+    if by_blas and n_queries > 1:
+        value = max(value / min(n_queries, TOGETHER), costs.product * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))
 
 
-def code_times(costs: Costs, codes: Codes, n: int, itemsize: int, contiguous: bool, by_blas: bool) -> Times:
-    """What the steps of a race on codes take."""
+def code_times(
+    costs: Costs, codes: Codes, n: int, itemsize: int, contiguous: bool, by_blas: bool, n_queries: int = 1
+) -> Times:
+    """What the steps of a race on codes take, for one of so many queries."""
     d = codes.rotation.d
-    full = full_time(costs, n, d, itemsize, by_blas)
+    full = full_time(costs, n, d, itemsize, by_blas, n_queries)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
     return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
 
@@ -52,11 +58,12 @@ class SamplingPlan:
     n: int
     d: int
     itemsize: int
+    n_queries: int = 1
 
     @property
     def full(self) -> float:
-        """Nanoseconds of all products."""
-        return full_time(self.costs, self.n, self.d, self.itemsize, by_blas=True)
+        """Nanoseconds of all products, for one of the queries."""
+        return full_time(self.costs, self.n, self.d, self.itemsize, by_blas=True, n_queries=self.n_queries)
 
     def can_pay(self, first: int) -> bool:
         """Whether a race whose first round reads `first` coordinates could be faster than all products, at its best."""

@@ -83,14 +83,22 @@ class Query:
     options : Options
     excluded : bool array of shape (n,), or None
         Atoms that take no part.
+    n_queries : int
+        Queries that come together and would share their products.
     """
 
     def __init__(
-        self, atoms: AtomSet, query: NDArray[np.float64], k: int, options: Options, excluded: NDArray[np.bool_] | None
+        self,
+        atoms: AtomSet,
+        query: NDArray[np.float64],
+        k: int,
+        options: Options,
+        excluded: NDArray[np.bool_] | None,
+        n_queries: int = 1,
     ) -> None:
         self._atoms = atoms
         self._options = options
-        self._k = k
+        self._k, self._n_queries = k, n_queries
         n, d = atoms.store.shape
         if options.objective in _WITHOUT_LENGTHS:
             assert atoms.facts is not None
@@ -215,7 +223,7 @@ class Query:
         array = getattr(store, "array", None)
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self._n_queries)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take less time than the least that a race on codes would."""
@@ -271,7 +279,7 @@ class Query:
             return None
         n, d = store.shape
         first = least_sample(options, self._k, self._candidates.size)
-        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize)
+        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, self._n_queries)
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0

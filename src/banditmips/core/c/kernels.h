@@ -29,6 +29,12 @@ struct bm_moments {
     double size;    /* the sum of |q| */
     double squares; /* the sum of squares, right also where squares of float would overflow or vanish */
     double largest; /* max |q|, 0 for no numbers, NaN if there is a NaN */
+    int64_t n_nonzero; /* how many numbers are not 0 */
+};
+
+/* Of x = v - c: sum(x * c), sum(x * x), and max |x|, which is NaN if there is a NaN */
+struct bm_centred {
+    double product, square, largest;
 };
 
 /* Several quantised queries: plane l of query b is at planes + b * query_stride_words + l * plane_stride_words. */
@@ -68,6 +74,16 @@ struct bm_kernels {
     double (*l1_f32)(const float *a, const float *b, int64_t d);
     double (*l1_f64)(const double *a, const double *b, int64_t d);
 
+    /* max |q - part * c|, NaN if there is a NaN; and out = (q - part * c) * scale[0] * scale[1] */
+    double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d);
+    double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d);
+    void (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d, float *out);
+    void (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
+                            float *out);
+
+    /* x = v - c, and what there is to know of it, every sum in double */
+    void (*centred)(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out);
+
     /* ---- Numbers of any dtype ---- */
 
     /* dst[j] = number at src + j * stride_bytes, for j < count; the stride may be negative or no multiple of the size.
@@ -84,20 +100,23 @@ struct bm_kernels {
     /* x <- H x, in place, not normalised; n is a power of two from 1 to 2^24 */
     void (*hadamard)(float *x, int64_t n);
 
-    /* x[j] changes its sign where bit j % 32 of sign_words[j / 32] is 1 */
-    void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n);
+    /* x[j] <- x[j] * scale, with the other sign where bit j % 32 of sign_words[j / 32] is 1 */
+    void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n, float scale);
+
+    /* Sum and difference of the two halves of x, times sqrt(1/2); n is even */
+    void (*exchange_halves)(float *x, int64_t n);
 
     /* ---- Codes: bit j % 64 of word j / 64 belongs to coordinate j; bits from n on are 0 ---- */
 
     /* bit j = (x[j] >= 0) */
     void (*pack_signs)(const float *x, int64_t n, uint64_t *bits);
 
-    /* u[j] = clamp(floor(p[j] / step + dither[j]), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u
+    /* u[j] = clamp(floor(p[j] / step + (dither[j] + 1/2) / 256), -2^(n_bits-1), 2^(n_bits-1) - 1) in two's complement: bit l of u
      * goes to planes + l * plane_stride_words. totals[t] = sum of u[j] over j < prefix_ends[t]. There is at least one
-     * end, ends increase, all but the last are multiples of 64, and the last is n, at most 2^24. dither is in [0, 1),
-     * n_bits in 1..8, step a normal positive float; the quotient is p * (1 / step), so it may be off by a rounding. A
+     * end, ends increase, all but the last are multiples of 64, and the last is n, at most 2^24. n_bits is
+     * in 1..8, step a normal positive float; the quotient is p * (1 / step), so it may be off by a rounding. A
      * NaN counts as the lowest u. */
-    void (*quantise)(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
+    void (*quantise)(const float *p, const uint8_t *dither, int64_t n, float step, int n_bits, uint64_t *planes,
                      int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals);
 
     /* u[j] = clamp(floor(x[j] / step) + 2^(n_bits-1), 0, 2^n_bits - 1): bit l of u (l = 0 is the lowest) goes to

@@ -111,10 +111,11 @@ ALWAYS_INLINE v_f32 clamp(v_f32 y, const struct grid *grid) {
 }
 
 /* u of a block, added to `sum` too */
-ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const struct grid *grid, int32_t *u,
+ALWAYS_INLINE void quantise_block(const float *p, const uint8_t *dither, const struct grid *grid, int32_t *u,
                                   v_i32 *sum) {
     for (int i = 0; i < BLOCK; i += LANES_f32) {
-        const v_f32 y = clamp(load_f32(p + i) * grid->inverse_step + load_f32(dither + i), grid);
+        const v_f32 random = (load_bytes_f32(dither + i) + 0.5f) * (1.0f / 256.0f);
+        const v_f32 y = clamp(load_f32(p + i) * grid->inverse_step + random, grid);
         const v_i32 whole = truncate_f32(floor_f32(y));
         store_i32(u + i, whole);
         *sum += whole;
@@ -122,7 +123,7 @@ ALWAYS_INLINE void quantise_block(const float *p, const float *dither, const str
 }
 
 /* n_bits is a constant wherever this is called. */
-ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n, float step, int n_bits,
+ALWAYS_INLINE void quantise_bits(const float *p, const uint8_t *dither, int64_t n, float step, int n_bits,
                                  uint64_t *planes, int64_t plane_stride, const int64_t *prefix_ends, int n_prefixes,
                                  int64_t *totals) {
     const struct grid grid = make_grid(step, n_bits);
@@ -135,9 +136,10 @@ ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n,
             if (n - j >= BLOCK) {
                 quantise_block(p + j, dither + j, &grid, u, &sum);
             } else { /* zeros behind the end become u = 0: no bits, and nothing to the sum */
-                float padded_p[BLOCK], padded_dither[BLOCK];
+                float padded_p[BLOCK];
+                uint8_t padded_dither[BLOCK] = {0};
                 last_block(p + j, n - j, padded_p);
-                last_block(dither + j, n - j, padded_dither);
+                memcpy(padded_dither, dither + j, (size_t)(n - j));
                 quantise_block(padded_p, padded_dither, &grid, u, &sum);
             }
             planes_of_block(u, n_bits, words);
@@ -161,7 +163,7 @@ ALWAYS_INLINE void quantise_bits(const float *p, const float *dither, int64_t n,
         case 8: call(8); break;             \
     }
 
-static void quantise(const float *p, const float *dither, int64_t n, float step, int n_bits, uint64_t *planes,
+static void quantise(const float *p, const uint8_t *dither, int64_t n, float step, int n_bits, uint64_t *planes,
                      int64_t plane_stride_words, const int64_t *prefix_ends, int n_prefixes, int64_t *totals) {
 #define CALL(bits) \
     quantise_bits(p, dither, n, step, bits, planes, plane_stride_words, prefix_ends, n_prefixes, totals)

@@ -180,12 +180,27 @@ ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t bits) {
 #endif
 }
 
-static void flip_signs(float *x, const uint32_t *sign_words, int64_t n) {
+static void flip_signs(float *x, const uint32_t *sign_words, int64_t n, float scale) {
     int64_t j = 0;
     for (; n - j >= 32; j += 32) {
         const uint32_t word = sign_words[j / 32];
-        for (int i = 0; i < 32; i += LANES_f32) store_f32(x + j + i, flip(load_f32(x + j + i), word >> i));
+        for (int i = 0; i < 32; i += LANES_f32) store_f32(x + j + i, flip(load_f32(x + j + i) * scale, word >> i));
     }
-    for (; j < n; j++)
-        if (sign_words[j / 32] >> (j % 32) & 1) x[j] = -x[j];
+    for (; j < n; j++) x[j] *= sign_words[j / 32] >> (j % 32) & 1 ? -scale : scale;
+}
+
+static void exchange_halves(float *x, int64_t n) {
+    const int64_t half = n / 2;
+    const float scale = 0.70710678f;
+    int64_t j = 0;
+    for (; half - j >= LANES_f32; j += LANES_f32) {
+        const v_f32 a = load_f32(x + j), b = load_f32(x + j + half);
+        store_f32(x + j, (a + b) * scale);
+        store_f32(x + j + half, (a - b) * scale);
+    }
+    for (; j < half; j++) {
+        const float a = x[j], b = x[j + half];
+        x[j] = (a + b) * scale;
+        x[j + half] = (a - b) * scale;
+    }
 }

@@ -173,11 +173,11 @@ static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) 
 
 static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
     enum { STRETCH = 1024 };
-    v_f64 total = {0}, size = {0}, squares = {0};
+    v_f64 total = {0}, size = {0}, squares = {0}, nonzero = {0};
     V largest0 = {0}, largest1 = {0};
     for (int64_t start = 0; start < d; start += STRETCH) {
         const int64_t end = d - start < STRETCH ? d : start + STRETCH;
-        V t0 = {0}, t1 = {0}, a0 = {0}, a1 = {0}, s0 = {0}, s1 = {0};
+        V t0 = {0}, t1 = {0}, a0 = {0}, a1 = {0}, s0 = {0}, s1 = {0}, n0 = {0};
         int64_t j = start;
         for (; end - j >= 2 * LANES; j += 2 * LANES) {
             const V x0 = F(load)(q + j), x1 = F(load)(q + j + LANES);
@@ -187,6 +187,7 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
             a1 += F(abs)(x1);
             s0 += x0 * x0;
             s1 += x1 * x1;
+            n0 += F(nonzero)(x0) + F(nonzero)(x1);
             largest0 = F(max)(F(abs)(x0), largest0);
             largest1 = F(max)(F(abs)(x1), largest1);
         }
@@ -195,11 +196,13 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
             t0 += x;
             a0 += F(abs)(x);
             s0 += x * x;
+            n0 += F(nonzero)(x);
             largest0 = F(max)(F(abs)(x), largest0);
         }
         total += F(widen)(t0 + t1);
         size += F(widen)(a0 + a1);
         squares += F(widen)(s0 + s1);
+        nonzero += F(widen)(n0);
     }
     REAL lanes[LANES], largest = 0;
     const V both = F(max)(largest0, largest1);
@@ -208,12 +211,81 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
     out->total = sum_f64(total);
     out->size = sum_f64(size);
     out->squares = sum_f64(squares);
+    out->n_nonzero = (int64_t)sum_f64(nonzero);
     /* Between these two the squares of floats neither overflow nor lose anything that counts beside the largest. */
     if (IS_FLOAT && largest != 0 && !(largest >= (REAL)1e-15 && largest <= (REAL)1e15)) F(moments_slowly)(q, d, out);
     out->largest = isnan(out->size) ? (double)NAN : (double)largest;
 }
 
+/* max |q - part * c|; NaN if there is a NaN */
+static double F(largest_rest)(const double *q, const REAL *c, double part, int64_t d) {
+    v_f64 largest0 = {0}, largest1 = {0}, sum = {0};
+    int64_t j = 0;
+    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        const v_f64 x0 = abs_f64(load_f64(q + j) - part * F(load_wide)(c + j));
+        const v_f64 x1 = abs_f64(load_f64(q + j + LANES_f64) - part * F(load_wide)(c + j + LANES_f64));
+        largest0 = max_f64(x0, largest0);
+        largest1 = max_f64(x1, largest1);
+        sum += x0 + x1; /* a maximum passes over NaN */
+    }
+    double lanes[LANES_f64], largest = 0, total = sum_f64(sum);
+    store_f64(lanes, max_f64(largest0, largest1));
+    for (int i = 0; i < LANES_f64; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(double, q_j, q + j);
+        LOAD_UNALIGNED(REAL, c_j, c + j);
+        const double x = fabs(q_j - part * c_j);
+        largest = x > largest ? x : largest;
+        total += x;
+    }
+    return isnan(total) ? (double)NAN : largest;
+}
+
+static void F(scaled_rest)(const double *q, const REAL *c, double part, const double scale[2], int64_t d, float *out) {
+    int64_t j = 0;
+    for (; d - j >= LANES_f64; j += LANES_f64)
+        store_narrow(out + j, (load_f64(q + j) - part * F(load_wide)(c + j)) * scale[0] * scale[1]);
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(double, q_j, q + j);
+        LOAD_UNALIGNED(REAL, c_j, c + j);
+        out[j] = (float)((q_j - part * c_j) * scale[0] * scale[1]);
+    }
+}
+
 #if IS_FLOAT
+/* x = v - c with its product with c, its square and its largest size, every sum in double */
+static void centred(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out) {
+    v_f64 p0 = {0}, p1 = {0}, s0 = {0}, s1 = {0}, largest = {0};
+    int64_t j = 0;
+    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        const v_f64 c0 = load_wide_f32(c + j), c1 = load_wide_f32(c + j + LANES_f64);
+        const v_f64 x0 = load_wide_f32(v + j) - c0, x1 = load_wide_f32(v + j + LANES_f64) - c1;
+        store_narrow(x + j, x0);
+        store_narrow(x + j + LANES_f64, x1);
+        p0 += x0 * c0;
+        p1 += x1 * c1;
+        s0 += x0 * x0;
+        s1 += x1 * x1;
+        largest = max_f64(max_f64(abs_f64(x0), abs_f64(x1)), largest);
+    }
+    double lanes[LANES_f64];
+    store_f64(lanes, largest);
+    out->product = sum_f64(p0 + p1);
+    out->square = sum_f64(s0 + s1);
+    out->largest = 0;
+    for (int i = 0; i < LANES_f64; i++) out->largest = lanes[i] > out->largest ? lanes[i] : out->largest;
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(float, v_j, v + j);
+        LOAD_UNALIGNED(float, c_j, c + j);
+        const double x_j = (double)v_j - c_j, size = fabs(x_j);
+        x[j] = (float)x_j;
+        out->product += x_j * c_j;
+        out->square += x_j * x_j;
+        out->largest = size > out->largest ? size : out->largest;
+    }
+    if (isnan(out->square)) out->largest = (double)NAN;
+}
+
 /* The sum of |x| */
 static double size_f32(const float *x, int64_t n) {
     enum { STRETCH = 1024 };

@@ -27,6 +27,10 @@ ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) {
     return (v_f32)((v_i32)broadcast_f32(y) & less_f32(x, (v_f32){0}));
 }
 
+/* 1 in the lanes where x is not 0, else 0 */
+ALWAYS_INLINE v_f32 nonzero_f32(v_f32 x) { return (v_f32)((v_i32)broadcast_f32(1) & (x != 0)); }
+ALWAYS_INLINE v_f64 nonzero_f64(v_f64 x) { return (v_f64)((v_i64)((v_f64){0} + 1) & (x != 0)); }
+
 ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return __builtin_convertvector(x, v_i32); }
 ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return __builtin_convertvector(x, v_f32); }
 
@@ -40,6 +44,10 @@ ALWAYS_INLINE v_f64 load_wide_f32(const float *p) {
     half_f32 half;
     memcpy(&half, p, sizeof half);
     return __builtin_convertvector(half, v_f64);
+}
+ALWAYS_INLINE void store_narrow(float *p, v_f64 x) {
+    const half_f32 half = __builtin_convertvector(x, half_f32);
+    memcpy(p, &half, sizeof half);
 }
 
 #else
@@ -56,6 +64,8 @@ ALWAYS_INLINE v_f32 broadcast_f32(float x) { return x; }
 ALWAYS_INLINE v_i32 less_f32(v_f32 a, v_f32 b) { return -(a < b); }
 ALWAYS_INLINE v_i32 equal_i32(v_i32 a, v_i32 b) { return -(a == b); }
 ALWAYS_INLINE v_f32 where_negative(v_f32 x, float y) { return x < 0 ? y : 0; }
+ALWAYS_INLINE v_f32 nonzero_f32(v_f32 x) { return x != 0; }
+ALWAYS_INLINE v_f64 nonzero_f64(v_f64 x) { return x != 0; }
 ALWAYS_INLINE v_i32 truncate_f32(v_f32 x) { return (int32_t)x; }
 ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return (float)x; }
 ALWAYS_INLINE v_f64 widen_f32(v_f32 x) { return x; }
@@ -63,6 +73,7 @@ ALWAYS_INLINE v_f64 load_wide_f32(const float *p) {
     LOAD_UNALIGNED(float, x, p);
     return x;
 }
+ALWAYS_INLINE void store_narrow(float *p, v_f64 x) { *p = (float)x; }
 
 #endif
 
@@ -116,6 +127,9 @@ ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
 ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
     return (v_u64)_mm512_maskz_loadu_epi64((__mmask8)((1u << count) - 1), p);
 }
+ALWAYS_INLINE v_f32 load_bytes_f32(const uint8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
 enum { COUNTS_UNTIL_FLUSH = 1 << 20 };
 ALWAYS_INLINE v_u64 count_u64(v_u64 x) { return (v_u64)_mm512_popcnt_epi64((__m512i)x); }
 ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) { return counts; }
@@ -136,6 +150,9 @@ ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
 }
 ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
     return (v_u64)load_part_f64((const double *)p, count);
+}
+ALWAYS_INLINE v_f32 load_bytes_f32(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 enum { COUNTS_UNTIL_FLUSH = 31 };
 ALWAYS_INLINE v_u64 count_u64(v_u64 x) { /* a table of the 16 halves of a byte */
@@ -174,6 +191,11 @@ ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
     uint64_t lanes[LANES_u64] = {0};
     for (int64_t i = 0; i < count; i++) memcpy(lanes + i, p + i, sizeof *p);
     return load_u64(lanes);
+}
+ALWAYS_INLINE v_f32 load_bytes_f32(const uint8_t *p) {
+    float lanes[LANES_f32];
+    for (int i = 0; i < LANES_f32; i++) lanes[i] = p[i];
+    return load_f32(lanes);
 }
 enum { COUNTS_UNTIL_FLUSH = 31 };
 ALWAYS_INLINE int64_t sum_u64(v_u64 x) {

@@ -1,0 +1,89 @@
+"""Plain queries that come together: each by its own race, and those for which none pays by one product for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._threads import map_in_order
+from banditmips.atoms import DenseStore
+from banditmips.race.direct import Answer, DirectSearch, Waiting
+from banditmips.race.full import products_with_all
+from banditmips.race.plan import REGRET, TOGETHER
+
+if TYPE_CHECKING:
+    from banditmips._search_options import Options
+    from banditmips.race.atom_set import AtomSet
+
+__all__ = ["answer_batch"]
+
+_ASKED_TOGETHER = 8
+"""Queries after which it is asked again whether races pay: the same at any number of threads."""
+
+
+class _Account:
+    """What races have cost that were in vain, and what the others have saved, by the plan's times.
+
+    Races in vain may take a twentieth of what the products of all queries would, and half of what others have saved.
+    """
+
+    def __init__(self, full_time: float, n_queries: int) -> None:
+        self._full_time = full_time
+        self._allowed = REGRET * full_time * n_queries
+
+    @property
+    def allows_more(self) -> bool:
+        """Whether more races may be tried."""
+        return self._allowed > 0.0
+
+    def add(self, begun: Answer | Waiting) -> None:
+        """Write down how a query went for which races were allowed."""
+        if isinstance(begun, Waiting):
+            self._allowed -= 0.0 if begun.begun is None else begun.begun.time_spent
+        else:
+            saved = self._full_time - begun.time_spent
+            self._allowed += 0.5 * saved if saved > 0.0 else saved
+
+
+def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Answer] | None:
+    """Answer plain queries; None where atoms, options or one of the queries are not of the plain kind."""
+    direct = DirectSearch(atoms, k, options, len(rows))
+    if not direct.serves:
+        return None
+    account = None if direct.times is None else _Account(direct.times.full, len(rows))
+    begun: list[Answer | Waiting] = []
+    for start in range(0, len(rows), _ASKED_TOGETHER):
+        races = account is not None and account.allows_more
+
+        def begin(row: NDArray[Any], races: bool = races) -> Answer | Waiting | None:
+            return direct.begin(atoms, row, races)
+
+        for one in map_in_order(begin, list(rows[start : start + _ASKED_TOGETHER]), options.n_jobs):
+            if one is None:
+                return None
+            if account is not None:
+                account.add(one)
+            begun.append(one)
+    return _finished(atoms, direct, begun)
+
+
+def _finished(atoms: AtomSet, direct: DirectSearch, begun: list[Answer | Waiting]) -> list[Answer] | None:
+    """Let those that wait share their products."""
+    store = atoms.store
+    assert isinstance(store, DenseStore)
+    waiting = [place for place, one in enumerate(begun) if isinstance(one, Waiting)]
+    for start in range(0, len(waiting), TOGETHER):
+        some = waiting[start : start + TOGETHER]
+        with np.errstate(over="ignore", invalid="ignore"):
+            vectors = np.stack([begun[place].query.given for place in some]).astype(store.dtype, copy=False)  # type: ignore[union-attr]
+            products = products_with_all(store.array, vectors)
+        for place, of_query in zip(some, products, strict=True):
+            waited = begun[place]
+            assert isinstance(waited, Waiting)
+            answer = direct.finish(atoms, waited, of_query)
+            if answer is None:
+                return None
+            begun[place] = answer
+    return begun  # type: ignore[return-value]

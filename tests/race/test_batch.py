@@ -1,0 +1,95 @@
+"""Plain queries that come together."""
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips import StopReason
+from banditmips.race import batch, costs
+from banditmips.race.costs import Costs
+
+
+@pytest.fixture
+def costs_of_a_server(monkeypatch):
+    """Costs that do not depend on the machine."""
+    monkeypatch.setattr(costs, "costs", lambda: Costs())
+    for module in ("direct", "query"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+
+
+def planted(n=600, d=8_192, m=40, noise=1.0, seed=0):
+    """Queries that are atoms with noise."""
+    rng = np.random.default_rng(seed)
+    atoms = rng.normal(size=(n, d)).astype(np.float32)
+    queries = atoms[rng.integers(0, n, m)] + noise * rng.normal(size=(m, d)).astype(np.float32)
+    return atoms, queries.astype(np.float32)
+
+
+def hopeless(n=3_000, d=2_048, m=40, seed=0):
+    """Atoms that many are as good as each other."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=(m, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("data", [planted, hopeless])
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("fitted", [True, False])
+def test_a_batch_finds_what_its_queries_find_alone(costs_of_a_server, data, k, fitted):
+    atoms, queries = data()
+    search = bm.BanditMIPS().fit(atoms).search if fitted else lambda q, k: bm.search(atoms, q, k)
+    together, alone = search(queries, k=k), [search(query, k=k) for query in queries]
+    np.testing.assert_array_equal(together.indices, [one.indices for one in alone])
+    np.testing.assert_array_equal(together.scores, [one.scores for one in alone])
+    assert together.exact.all()
+    np.testing.assert_array_equal(together.lower, together.scores)
+    truth = np.argsort(-(queries.astype(np.float64) @ atoms.T), axis=1)[:, :k]
+    np.testing.assert_array_equal(together.indices, truth)
+
+
+def test_every_query_that_gains_by_it_races(costs_of_a_server):
+    atoms, queries = planted()
+    result = bm.BanditMIPS().fit(atoms).search(queries)
+    assert (result.n_rounds > 0).all()
+    assert result.n_multiplies.max() < atoms.size / 2
+
+
+def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server):
+    """They may take a twentieth of what all products take, and are asked about eight at a time."""
+    atoms, queries = hopeless(m=64)
+    result = bm.BanditMIPS().fit(atoms).search(queries, k=10)
+    raced = np.flatnonzero(result.n_rounds > 0)
+    assert raced.size <= 2 * batch._ASKED_TOGETHER
+    np.testing.assert_array_equal(raced, np.arange(raced.size))
+    assert set(result.stop_reason) == {StopReason.FINISHED_EXACTLY}
+    assert result.n_multiplies[-1] == atoms.size
+
+
+@pytest.mark.parametrize("data", [planted, hopeless])
+def test_the_number_of_threads_changes_nothing(costs_of_a_server, data):
+    atoms, queries = data()
+    index = bm.BanditMIPS().fit(atoms)
+    one, two = (index.search(queries, k=3, n_jobs=n_jobs) for n_jobs in (1, 2))
+    for name in ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors", "delta_spent"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+    assert one.stop_reason == two.stop_reason
+
+
+def test_one_query_that_is_not_plain(costs_of_a_server):
+    """Numbers whose squares are too large are somebody else's work, and so is saying where a NaN is."""
+    atoms, queries = planted(m=3)
+    index = bm.BanditMIPS().fit(atoms)
+    expected = index.search(queries)
+    huge = queries.astype(np.float64)
+    huge[1] *= 1e140
+    np.testing.assert_array_equal(index.search(huge).indices, expected.indices)
+    queries[2, 5] = np.nan
+    with pytest.raises(ValueError, match="row 2, column 5"):
+        index.search(queries)
+
+
+def test_a_traced_batch_tells_of_the_same_races(costs_of_a_server):
+    atoms, queries = planted(m=10)
+    index = bm.BanditMIPS().fit(atoms)
+    plain, traced = index.search(queries), index.search(queries, trace=True)
+    np.testing.assert_array_equal(plain.n_multiplies, traced.n_multiplies)
+    assert [len(trace.rounds) for trace in traced.trace] == plain.n_rounds.tolist()
