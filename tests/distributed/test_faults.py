@@ -110,6 +110,15 @@ def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, mon
         assert (other.search(QUERIES, 3).indices == best(3)).all()
 
 
+def test_all_workers_killed_at_once(both_workers):
+    """They come back under other addresses, which no task was made for."""
+    client = both_workers
+    index = DistributedMIPS(client).fit([dask.delayed(load)((0, 50)), ATOMS[50:]])
+    for pid in client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    assert (index.search(QUERIES, 2).indices == best(2)).all()
+
+
 class Once:
     """Do something bad the first time that it is asked."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ from banditmips._extras import require
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["RETRIES", "Cluster", "choose_homes"]
+__all__ = ["RETRIES", "Cluster", "choose_homes", "free_homeless"]
 
+_GLANCE = 2.0
+"""Seconds after which whoever waits looks whether tasks have lost their home."""
 RETRIES = 2
 """How often a loader that has failed is tried again."""
 
@@ -55,24 +58,38 @@ class Cluster:
 
     def gather(self, futures: Sequence[Any], *, limited: bool = True) -> list[Any]:
         """Wait for the results of tasks, of the first that failed for its error; if `limited`, not for ever."""
-        wait = require("distributed", extra="dask", purpose="banditmips.distributed").wait
         homes = {future.key: self._home_of.pop(future.key, None) for future in futures}
+        deadline = time.monotonic() + self._timeout if limited and self._timeout is not None else float("inf")
         try:
-            wait(futures, timeout=self._timeout if limited else None)
-        except TimeoutError:
-            late = [homes[future.key] or "some worker" for future in futures if not future.done()]
-            for future in futures:
-                future.cancel()
-            raise TimeoutError(
-                f"no report from {len(late)} of {len(futures)} shards after {self._timeout:g} s (those on "
-                f"{', '.join(sorted(set(late)))}): they are slow or hang; `timeout` says how long to wait"
-            ) from None
-        except CancelledError as error:
-            raise self._lost(error) from error
-        try:
+            while not self._is_done(futures, deadline - time.monotonic()):
+                if time.monotonic() >= deadline:
+                    late = [homes[future.key] or "some worker" for future in futures if not future.done()]
+                    for future in futures:
+                        future.cancel()
+                    raise TimeoutError(
+                        f"no report from {len(late)} of {len(futures)} shards after {self._timeout:g} s (those on "
+                        f"{', '.join(sorted(set(late)))}): they are slow or hang; `timeout` says how long to wait"
+                    )
+                self._free_homeless()
             # One after the other, so that of several errors the first one is named.
             return [future.result() for future in futures] if not limited else self.client.gather(list(futures))
         except CancelledError as error:
+            raise self._lost(error) from error
+
+    def _is_done(self, futures: Sequence[Any], seconds: float) -> bool:
+        """Wait for a while; whether all tasks have ended."""
+        wait = require("distributed", extra="dask", purpose="banditmips.distributed").wait
+        try:
+            wait(futures, timeout=max(min(seconds, _GLANCE), 0.01))
+        except TimeoutError:
+            return False
+        return True
+
+    def _free_homeless(self) -> None:
+        """Let tasks run anywhere whose home has gone at a moment when there was no other worker."""
+        try:
+            self.client.run_on_scheduler(free_homeless)
+        except OSError as error:
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> ConnectionError:
@@ -81,6 +98,24 @@ class Cluster:
             f"the Dask scheduler at {address} has lost this index, or is gone ({type(error).__name__}): it was "
             "restarted or closed, or data that was scattered died with its worker; connect again, and fit or load"
         )
+
+
+def free_homeless(dask_scheduler: Any) -> None:
+    """Let tasks run anywhere whose workers have gone, if they may; to be run on the scheduler.
+
+    Dask does so itself where other workers are left. Where none was left for a moment, because all of them were
+    started again, it goes on waiting for addresses that nobody has any more.
+    """
+    if not dask_scheduler.running:
+        return
+    free = {}
+    for task in list(dask_scheduler.unrunnable):
+        homes = task.worker_restrictions
+        if task.loose_restrictions and homes and not any(home in dask_scheduler.workers for home in homes):
+            task.worker_restrictions = None
+            free[task.key] = "processing"
+    if free:
+        dask_scheduler.transitions(free, stimulus_id="banditmips-free-homeless")
 
 
 def choose_homes(weights: Sequence[int], workers: Sequence[str], homes: Sequence[str | None]) -> list[str | None]:
