@@ -40,7 +40,7 @@ FAN_OUT = 32
 """Reports that are merged by one worker, where leaders form a tree."""
 FAR = 10**10
 """Atoms for which the work on an atom is measured too: intervals grow with the logarithm of their number."""
-_N_DRAWS, _N_HOPS, _N_TASKS = 50, 50, 300
+_N_DRAWS, _N_HOPS, _N_TASKS = 500, 50, 300
 
 
 @dataclass(frozen=True)
@@ -314,11 +314,12 @@ def draw(constants: Constants, path: str) -> None:
             left.loglog(workers, times, style, color=colour, label=None if tree else f"$10^{{{exponent}}}$ atoms")
     left.plot([], [], ":", color="grey", label="with a tree of leaders")
     left.set(title=f"a query, in a batch of {N_QUERIES}", xlabel="workers", ylabel="seconds")
-    left.legend(fontsize=8)
+    left.set_ylim(top=30 * left.get_ylim()[1])  # room for the legend
+    left.legend(fontsize=8, ncols=2, loc="upper right")
     parts = ("working", "waiting", "scheduling", "merging", "sending")
     predictions = [predict(constants, 1e8, w) for w in workers.tolist()]
     shares = np.array([[getattr(p, part) / p.total for p in predictions] for part in parts])
-    colours = ["#4c956c", "#f4a259", "#5b8e7d", "#8cb369", "#bc4b51"]
+    colours = ["#4c956c", "#f4a259", "#4f6d9a", "#b9b4d0", "#bc4b51"]
     middle.stackplot(workers, shares, labels=parts, colors=colours)
     middle.set(title="what it is spent on, $10^8$ atoms", xlabel="workers", ylabel="share", xscale="log")
     middle.set(xlim=(10, 1_000), ylim=(0, 1))

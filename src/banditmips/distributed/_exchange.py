@@ -118,8 +118,8 @@ class QueryRace:
         self.orders = dict.fromkeys(waiting, Play(self._bar, self._until, leads=self._leads))
 
     def _order_leaders(self) -> bool:
-        """Order the exact scores of the k leaders, unless that was done before, or they are known."""
-        if self._has_led or self._options.budget is not None:
+        """Order the exact scores of the k leaders, unless that was done before, or every shard has those of its own."""
+        if self._has_led or self._leads or self._options.budget is not None:
             return False
         self._has_led = True
         rows, ranking, _, exact, _, _ = self._merged()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._validate import as_finite
-from banditmips.core.answer import answer_survivors
+from banditmips.core.answer import Times, answer_survivors
 from banditmips.core.certain import QueryMoments
 from banditmips.core.code_source import CodeSource
 from banditmips.core.loop import Outcome, can_lead, lead, learn, race
@@ -69,6 +69,7 @@ class ShardQuery(Query):
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
+        self._known_times: Times | None = None
         self._n_rounds = 0
         self._waiting = self._reading = self._certain = False
         self.ended: Outcome | None = None
@@ -130,6 +131,12 @@ class ShardQuery(Query):
         n_left = self._candidates.size if self._alive is None else self._alive.n
         self.ended = self._handed_over(n_left)
         self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
+
+    def _times(self) -> Times:
+        """What the steps of the race take: asked for at every step, and the same at all of them."""
+        if self._known_times is None:
+            self._known_times = super()._times()
+        return self._known_times
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
