@@ -110,7 +110,7 @@ class SearchResult:
         indices: NDArray[np.int64],
         scores: NDArray[np.float64],
         radius: NDArray[np.float64] | None,
-        n_multiplies: int,
+        n_multiplies: int | Callable[[], int],
         n_rounds: int,
         n_survivors: int,
         stop_reason: StopReason,
@@ -120,13 +120,13 @@ class SearchResult:
         """Make the result of a query to atoms in memory, in a fraction of the time that a frozen dataclass takes.
 
         `radius` is None where the scores are exact. The fields that follow from it are filled in when they are asked
-        for.
+        for, and so is `n_multiplies` where it is a function that counts them.
         """
         result = cls.__new__(cls)
-        result.__dict__.update(
+        fields = result.__dict__
+        fields.update(
             indices=indices,
             scores=scores,
-            n_multiplies=n_multiplies,
             n_rounds=n_rounds,
             n_survivors=n_survivors,
             stop_reason=stop_reason,
@@ -134,7 +134,13 @@ class SearchResult:
             checked=checked,
             _radius=radius,
         )
+        fields["_count" if callable(n_multiplies) else "n_multiplies"] = n_multiplies
         return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All fields; what counts multiplies would take the atoms with it."""
+        _ = self.n_multiplies
+        return self.__dict__
 
     @classmethod
     def stack(cls, results: Sequence[SearchResult]) -> SearchResult:
@@ -142,13 +148,18 @@ class SearchResult:
         first = results[0]
         traced = first.trace is not None
         ids = [r.ids for r in results if r.ids is not None]
-        return cls(
+
+        def count() -> NDArray[np.int64]:
+            return np.array([r.n_multiplies for r in results], dtype=np.int64)
+
+        later = any("_count" in r.__dict__ for r in results)
+        batch = cls(
             indices=np.stack([r.indices for r in results]),
             scores=np.stack([r.scores for r in results]),
             lower=np.stack([r.lower for r in results]),
             upper=np.stack([r.upper for r in results]),
             exact=np.stack([r.exact for r in results]),
-            n_multiplies=np.array([r.n_multiplies for r in results], dtype=np.int64),
+            n_multiplies=None if later else count(),
             n_rounds=np.array([r.n_rounds for r in results], dtype=np.int64),
             n_survivors=np.array([r.n_survivors for r in results], dtype=np.int64),
             stop_reason=tuple(r.stop_reason for r in results),
@@ -160,11 +171,19 @@ class SearchResult:
             atoms_shape=first.atoms_shape if all(r.atoms_shape == first.atoms_shape for r in results) else None,
             ids=np.stack(ids) if len(ids) == len(results) else None,
         )
+        if later:
+            del batch.__dict__["n_multiplies"]
+            batch.__dict__["_count"] = count
+        return batch
 
-    def labelled(self, seed: int, atoms_shape: tuple[int, ...], ids: Ids | None = None) -> Self:
+    def labelled(
+        self, seed: int, atoms_shape: tuple[int, ...], ids: Ids | None = None, checked: bool | None = None
+    ) -> Self:
         """Fill in what is the same for all queries of a search; for a result that nobody else has seen yet."""
         fields = self.__dict__
         fields["seed"], fields["atoms_shape"] = seed, atoms_shape
+        if checked is not None:
+            fields["checked"] = checked
         if ids is not None:
             fields["ids"] = ids.at(self.indices)
         return self
@@ -243,6 +262,17 @@ class _OfRadius:
         return made
 
 
+class _OfCount:
+    """The multiplies of a result, counted when they are first asked for."""
+
+    def __get__(self, result: SearchResult | None, owner: type[SearchResult]) -> Any:
+        if result is None:
+            raise AttributeError(f"n_multiplies is a field of a result, not of {owner.__name__}")
+        counted = result.__dict__["n_multiplies"] = result.__dict__["_count"]()
+        result.__dict__.pop("_count", None)  # it holds the atoms
+        return counted
+
+
 _FROM_RADIUS: dict[str, Callable[[NDArray[Any], NDArray[Any] | None], NDArray[Any]]] = {
     "lower": lambda scores, radius: scores.copy() if radius is None else scores - radius,
     "upper": lambda scores, radius: scores.copy() if radius is None else scores + radius,
@@ -251,3 +281,4 @@ _FROM_RADIUS: dict[str, Callable[[NDArray[Any], NDArray[Any] | None], NDArray[An
 # A field that a result has comes before these. They are set here because the dataclass would take them for defaults.
 for _name, _make in _FROM_RADIUS.items():
     setattr(SearchResult, _name, _OfRadius(_name, _make))
+SearchResult.n_multiplies = _OfCount()

@@ -241,4 +241,6 @@ def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, d: int)
     matrix = _SPARSE[kind]((n, d))
     # Put in place without a look: SciPy would read all places to choose their type, and `SparseStore` reads them again.
     matrix.data, matrix.indices, matrix.indptr = parts
-    return SparseStore(matrix)
+    store = SparseStore(matrix)
+    store.settle()
+    return store

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import BoundName, Minimise, Objective, Sampling, Sigma, suggests_names
-from banditmips._result import SearchResult, Trace
+from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -23,6 +23,7 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
+from banditmips.atoms import SparseStore
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import answer_batch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
@@ -30,6 +31,7 @@ from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
+from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
 
 __all__ = [
     "check_together",
@@ -179,15 +181,15 @@ def search(
         if type(atoms) is np.ndarray and mask is None and type(k) is int and atoms.ndim == 2:
             short = _bare_directly(atoms, queries, k, options)
             if short is not None:
-                return replace(short, checked=checked).labelled(options.seed, atoms.shape)
+                return short.labelled(options.seed, atoms.shape, checked=checked)
         found = run_queries(AtomSet(as_store(atoms)), queries, k, options, mask)
-        return replace(found, checked=checked).labelled(options.seed, atoms.shape)
+        return found.labelled(options.seed, atoms.shape, checked=checked)
     from banditmips.atoms.metering import metered
 
     with metered() as opening:
         store = as_store(atoms)
     found = _also_read(run_queries(AtomSet(store), queries, k, options, mask), opening.bytes_read)
-    return replace(found, checked=checked).labelled(options.seed, store.shape)
+    return found.labelled(options.seed, store.shape, checked=checked)
 
 
 def _bare_directly(atoms: NDArray[Any], queries: Any, k: int, options: Options) -> SearchResult | None:
@@ -326,6 +328,13 @@ def _run_queries(
             )
         return _also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
 
+    sparse = SparseSearch(atom_set, k, options)
+    if sparse.serves and len(rows):
+        found = _by_sparse_products(sparse, rows, single, masks)
+        if found is not None:
+            results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in found]
+            return results[0] if single else SearchResult.stack(results)
+
     def begin(i: int) -> _Begun:
         query = as_finite(rows[i], "" if single else f"row {i}, ")
         return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], len(rows)))
@@ -340,6 +349,38 @@ def _run_queries(
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
+
+
+def _by_sparse_products(
+    search: SparseSearch, rows: NDArray[Any], single: bool, masks: NDArray[np.bool_] | None
+) -> list[SparseAnswer] | None:
+    """Answer queries by their products with a sparse matrix; None if some score is not finite."""
+    excluded = [None] * len(rows) if masks is None else list(masks)
+    if single:
+        row = rows[0]
+        # A copy in double precision would take a fair part of the time.
+        plain = plain_row(row, row.size) and bool(np.isfinite(row).all())
+        found = [search.answer(row if plain else as_finite(row, ""), excluded[0])]
+    else:
+        found = search.answers([as_finite(row, f"row {i}, ") for i, row in enumerate(rows)], excluded)
+    answers = [answer for answer in found if answer is not None]
+    return answers if len(answers) == len(found) else None
+
+
+def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
+    """The result of one query to a sparse matrix."""
+    pad = k - answer.indices.size
+    return SearchResult.of_one_query(
+        np.append(answer.indices, np.full(pad, -1)) if pad else answer.indices,
+        np.append(answer.scores, np.full(pad, -np.inf)) if pad else answer.scores,
+        None,
+        answer.n_multiplies,
+        n_rounds=0,
+        n_survivors=answer.n_candidates,
+        stop_reason=StopReason.FINISHED_EXACTLY if answer.n_candidates else StopReason.EXHAUSTED,
+        delta_spent=0.0,
+        checked=checked,
+    )
 
 
 _OF_CODES = {"sampling": "auto", "replacement": False}
@@ -434,6 +475,12 @@ class MayWait(Protocol):
 def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait]) -> None:
     """Let the queries for which sampling does not pay share their products."""
     waiting = [one for one in begun if one.waits]
+    by_row = atom_set.store.products[0] if isinstance(atom_set.store, SparseStore) else None
+    if by_row is not None and atom_set.facts is not None:
+        queries = [one.vector for one in waiting]
+        for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
+            one.finish(products)
+        return
     array = getattr(atom_set.store, "array", None)
     if array is None or not can_use_blas(array):
         for one in waiting:

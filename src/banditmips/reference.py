@@ -431,7 +431,9 @@ class Rule:
             variance = max(variance, least)
         z = -float(stdtrit(size - 1, tail))
         hangs_on_one = share > max(2.0 / np.log(1.0 / tail), 2.0 / size)
-        return bool(gap > z * np.sqrt(variance) and gap > 1e-140 and not hangs_on_one)
+        size_of_scores = max(abs(estimates[beater]), abs(estimates[place]))
+        is_told = np.sqrt(variance) > 1e-12 * size_of_scores and not hangs_on_one
+        return bool(gap > z * np.sqrt(variance) and gap > 1e-140 and is_told)
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,6 @@ def find_flat(request: pytest.FixtureRequest) -> Find:
     return _way(request)
 
 
-@pytest.fixture(params=[way for way in WAYS if way != "search, racing"])
-def find_knowing(request: pytest.FixtureRequest) -> Find:
-    """The ways that race only atoms of which something is known: others may deceive `paired` (docs/guarantees.md)."""
-    return _way(request)
-
-
 @pytest.fixture(params=RACING_FLAT | RACING_BUCKETS)
 def find_racing(request: pytest.FixtureRequest) -> Find:
     """The ways that race whatever the full product would take."""

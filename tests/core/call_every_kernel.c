@@ -62,6 +62,44 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         }
     }
 
+    /* Three rows of a sparse matrix with n columns: empty, every second column, all; and a place that is outside. */
+    const int64_t stored = n / 2 + n;
+    float *singles = NEW(float, stored, 0), *a_query = NEW(float, n, 0);
+    double *numbers = NEW(double, stored, 0), *queries = NEW(double, n * BM_SPARSE_WIDTH, 0), *sums = NEW(double, n, 0);
+    double *many = NEW(double, 3 * BM_SPARSE_WIDTH, 0), products[3], factors[3] = {1.5, -2, 0.5};
+    int32_t *narrow = NEW(int32_t, stored, 0), narrow_starts[] = {0, 0, (int32_t)(n / 2), (int32_t)stored};
+    int64_t *wide = NEW(int64_t, stored, 0), wide_starts[] = {0, 0, n / 2, stored};
+    for (int64_t j = 0; j < stored; j++) {
+        wide[j] = j < n / 2 ? 2 * j : j - n / 2;
+        narrow[j] = (int32_t)wide[j];
+        singles[j] = (float)(numbers[j] = (double)(j % 13) / 3);
+    }
+    for (int64_t j = 0; j < n * BM_SPARSE_WIDTH; j++) queries[j] = (double)(j % 19) / 5;
+    for (int64_t j = 0; j < n; j++) a_query[j] = (float)(sums[j] = 0);
+    for (int64_t j = 0; j < 3 * BM_SPARSE_WIDTH; j++) many[j] = 0;
+    for (int64_t size = n; size >= 0 && size >= n - 1; size--) { /* of the smaller size, the last column is outside */
+        const struct bm_sparse m[] = {{singles, narrow, narrow_starts, stored, size},
+                                      {numbers, narrow, narrow_starts, stored, size},
+                                      {singles, wide, wide_starts, stored, size},
+                                      {numbers, wide, wide_starts, stored, size}};
+        const int64_t dots[] = {k->sparse_dot_f32_i32(m, NULL, 3, a_query, 1, products),
+                                k->sparse_dot_f64_i64(m + 3, NULL, 3, a_query, 1, products),
+                                k->sparse_dot_f32_i32(m, NULL, 3, queries, 0, products),
+                                k->sparse_dot_f64_i32(m + 1, NULL, 3, queries, 0, products),
+                                k->sparse_dot_f32_i64(m + 2, NULL, 3, queries, 0, products),
+                                k->sparse_dot_f64_i64(m + 3, NULL, 3, queries, 0, products),
+                                k->sparse_add_f32_i32(m, NULL, 3, factors, sums),
+                                k->sparse_add_f64_i32(m + 1, NULL, 3, factors, sums),
+                                k->sparse_add_f32_i64(m + 2, NULL, 3, factors, sums),
+                                k->sparse_add_f64_i64(m + 3, NULL, 3, factors, sums),
+                                k->sparse_dots_f32_i32(m, 3, queries, many),
+                                k->sparse_dots_f64_i32(m + 1, 3, queries, many),
+                                k->sparse_dots_f32_i64(m + 2, 3, queries, many),
+                                k->sparse_dots_f64_i64(m + 3, 3, queries, many)};
+        for (int i = 0; i < 14; i++)
+            if (dots[i] != (size == n || stored == 0 ? stored : -1)) abort();
+    }
+
     float *x = NEW(float, n, 0);
     uint8_t *dither = NEW(uint8_t, n, 0);
     struct bm_centred rest;

@@ -37,6 +37,11 @@ def _both_precisions(name: str, result: Any, *arguments: Any) -> list[tuple[str,
     return [(f"{name}_{precision}", ctypes.CFUNCTYPE(result, *arguments)) for precision in ("f32", "f64")]
 
 
+def _every_sparse(name: str, *arguments: Any) -> list[tuple[str, Any]]:
+    kinds = ("f32_i32", "f64_i32", "f32_i64", "f64_i64")
+    return [(f"{name}_{kind}", ctypes.CFUNCTYPE(INT64, *arguments)) for kind in kinds]
+
+
 class Kernels(ctypes.Structure):
     """`struct bm_kernels`, field by field as in kernels.h."""
 
@@ -54,6 +59,9 @@ class Kernels(ctypes.Structure):
         ("centred", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER)),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),
+        *_every_sparse("sparse_dot", POINTER, POINTER, INT64, POINTER, INT, POINTER),
+        *_every_sparse("sparse_add", POINTER, POINTER, INT64, POINTER, POINTER),
+        *_every_sparse("sparse_dots", POINTER, INT64, POINTER, POINTER),
         ("hadamard", ctypes.CFUNCTYPE(None, POINTER, INT64)),
         ("flip_signs", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, FLOAT)),
         ("exchange_halves", ctypes.CFUNCTYPE(None, POINTER, INT64)),

@@ -13,9 +13,9 @@ from banditmips.core.rotation import Rotation
 
 __all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
 
-_N_CENTRED = 256
-"""Atoms whose mean is taken off all: their mean strays from that of all by a sixteenth of the atoms' deviation, which
-makes intervals longer by a 500th."""
+_LEAST_CENTRED, _MOST_CENTRED = 32, 256
+"""Atoms whose mean is taken off all, a sixteenth of them between these two: the mean of 256 strays from that of all by a
+sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 32 by a 64th."""
 
 
 _LEAST_CELLS = 1024
@@ -46,7 +46,8 @@ def codes_size(d: int, bytes_of_atom: float | None) -> CodesSize | None:
 def choose_codes(store: AtomStore, seed: int, size: CodesSize) -> Codes:
     """Make room for the codes of all atoms, about the mean of some of them."""
     n, d = store.shape
-    rows = np.unique(np.linspace(0, n - 1, min(n, _N_CENTRED)).astype(np.int64))
+    n_centred = min(n, _MOST_CENTRED, max(_LEAST_CENTRED, n // 16))
+    rows = np.unique(np.linspace(0, n - 1, n_centred).astype(np.int64))
     centre = _mean_of(store, rows)
     if store.dtype.itemsize <= 4:
         centre = centre.astype(np.float32)

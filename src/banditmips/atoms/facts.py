@@ -32,6 +32,8 @@ __all__ = [
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
+_NEAR_ENTRIES = 1 << 17
+"""Entries that stay in a processor's own cache from one look to the next."""
 _ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
 """Entries and rows that are looked at together where nothing has to be read or copied for it: as many as make the sums
 of the columns, which each block has for itself, a small matter."""
@@ -280,7 +282,9 @@ def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (first row, rows in single or double precision); those that have to be copied a few at a time."""
     dtype = values.dtype
     if dtype in (np.float32, np.float64) and dtype.isnative:
-        step = len(values) if values.flags.c_contiguous else max(1, _BLOCK_ENTRIES // values.shape[1])
+        # Rows that lie ready are handed on a few at a time, so that the next to look at them finds them in the cache.
+        entries = _NEAR_ENTRIES if values.flags.c_contiguous else _BLOCK_ENTRIES
+        step = max(1, entries // values.shape[1])
     else:
         dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
         step = max(1, CONVERTED_ENTRIES // values.shape[1])

@@ -2,16 +2,20 @@
 
 Whichever of the two there is, it serves for both; the other one is a copy as large as the matrix, and is made only
 where somebody asks for it (`SparseStore.keep_both`).
+
+Products check on the way what they read, and do not mind entries in several parts; a search that takes nothing but
+products looks at nothing else. Everybody else gets a matrix that was looked at once (`SparseStore.settle`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.core.sparse_products import PlaceError, SparseProducts, can_be_read
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 
 __all__ = ["SparseStore", "check_sparse"]
@@ -76,9 +80,9 @@ def _check_places(what: str, places: NDArray[Any], size: int) -> None:
         raise ValueError(f"{what} must lie in 0..{size - 1}, got {places[at]} at position {at}")
 
 
-def _canonical(matrix: Any, given: Any) -> Any:
-    """Add up entries that are stored twice, without changing the caller's matrix."""
-    if matrix.has_canonical_format:
+def _each_entry_once(matrix: Any, given: Any) -> Any:
+    """Add up entries that are stored in several parts, without changing the caller's matrix."""
+    if matrix.has_canonical_format or (can_be_read(matrix) and not SparseProducts(matrix).stores_twice()):
         return matrix
     if matrix is given:
         matrix = matrix.copy()
@@ -96,26 +100,92 @@ class SparseStore:
     Attributes
     ----------
     by_row, by_column : CSR and CSC matrix, or None
-        The matrix, in the formats that are kept.
+        The matrix, in the formats that are kept: checked, and with each entry in one part.
     """
 
     def __init__(self, matrix: Any) -> None:
-        self._given = check_sparse(matrix, "atoms")
-        self.by_row: Any = None
-        self.by_column: Any = None
-        if matrix.format == "csc":
-            self.by_column = _canonical(matrix, matrix)
+        self._given = matrix
+        self._by_row: Any = None
+        self._by_column: Any = None
+        self._products: tuple[SparseProducts | None, SparseProducts | None] | None = None
+        self._stored_by_column: NDArray[np.int64] | None = None
+        if matrix.format not in ("csr", "csc"):
+            self.settle()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what points into memory."""
+        return {**self.__dict__, "_products": None}
+
+    def settle(self) -> None:
+        """Check every place that the matrix stores, and see to it that no entry is stored in several parts.
+
+        Raises
+        ------
+        ValueError
+            If a place, a pointer or a length is wrong.
+        """
+        if self._is_settled:
+            return
+        given = check_sparse(self._given, "atoms")
+        if given.format == "csc":
+            self._by_column = _each_entry_once(given, given)
         else:
-            by_row = matrix.tocsr()
+            by_row = given.tocsr()
             # What other formats hold (lists, dictionaries) shows when it has become rows.
-            self.by_row = _canonical(by_row if by_row is matrix else check_sparse(by_row, "atoms"), matrix)
+            self._by_row = _each_entry_once(by_row if by_row is given else check_sparse(by_row, "atoms"), given)
+        self._products = self._stored_by_column = None
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._by_row is not None or self._by_column is not None
+
+    @property
+    def by_row(self) -> Any:
+        """The rows, if they are kept."""
+        self.settle()
+        return self._by_row
+
+    @property
+    def by_column(self) -> Any:
+        """The columns, if they are kept."""
+        self.settle()
+        return self._by_column
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether columns are at hand."""
+        return self._by_column is not None if self._is_settled else self._given.format == "csc"
+
+    @property
+    def products(self) -> tuple[SparseProducts | None, SparseProducts | None]:
+        """What multiplies by row and by column, as far as that is stored and can be read as it is."""
+        found = self._products
+        if found is None:
+            kept = (self._by_row, self._by_column) if self._is_settled else (self._given,)
+            readable = [SparseProducts(matrix) for matrix in kept if matrix is not None and can_be_read(matrix)]
+            by_row = next((products for products in readable if products.by_row), None)
+            by_column = next((products for products in readable if not products.by_row), None)
+            found = self._products = by_row, by_column
+        return found
+
+    def complain(self) -> NoReturn:
+        """Say what is wrong with a matrix in which products found a place outside.
+
+        Raises
+        ------
+        ValueError
+            Whatever is wrong, if it still is.
+        """
+        check_sparse(self._given, "atoms")
+        raise ValueError("atoms was changed while it was read (argument 'atoms')")
 
     def keep_both(self) -> None:
         """Keep the matrix by row and by column."""
-        if self.by_row is None:
-            self.by_row = self.by_column.tocsr()
-        if self.by_column is None:
-            self.by_column = self.by_row.tocsc()
+        self._by_row, self._by_column = (
+            self.by_column.tocsr() if self.by_row is None else self.by_row,
+            self.by_row.tocsc() if self.by_column is None else self.by_column,
+        )
+        self._products = None
 
     @property
     def _matrix(self) -> Any:
@@ -124,19 +194,19 @@ class SparseStore:
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
-        n, d = self._matrix.shape
+        n, d = self._given.shape
         return n, d
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the entries."""
-        dtype: np.dtype[Any] = self._matrix.dtype
+        dtype: np.dtype[Any] = self._given.dtype
         return dtype
 
     @property
     def n_stored(self) -> int:
-        """Stored entries."""
-        return int(self._matrix.nnz)
+        """Stored entries; of a matrix that is not settled, as many as it says."""
+        return int((self._matrix if self._is_settled else self._given).nnz)
 
     @property
     def nbytes(self) -> int:
@@ -147,7 +217,8 @@ class SparseStore:
     def extra_bytes(self) -> int:
         """Memory taken beside the matrix that was given."""
         made = [m for m in (self.by_row, self.by_column) if m is not None and m is not self._given]
-        return sum(map(_nbytes, made))
+        counts = 0 if self._stored_by_column is None else self._stored_by_column.nbytes
+        return sum(map(_nbytes, made)) + counts
 
     def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
@@ -174,16 +245,13 @@ class SparseStore:
         objective: int,
     ) -> NDArray[np.float64]:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
-        n, d = self.shape
         if columns is not None:
-            whole = np.zeros(d)
+            whole = np.zeros(self.shape[1])
             whole[columns] = query
             query = whole
-        if objective == PRODUCT and rows.size >= n // 2:
-            return np.asarray(self._matrix @ query)[rows]
-        matrix = self._rows(rows)
         if objective == PRODUCT:
-            return np.asarray(matrix @ query)
+            return self._product(rows, query)
+        matrix = self._rows(rows)
         # Entries that are not stored are zeros: take the sum for an all-zero atom and set right what is stored.
         inside = slice(None) if columns is None else np.isin(matrix.indices, columns)
         at = query[matrix.indices]
@@ -197,14 +265,38 @@ class SparseStore:
         owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
         return np.asarray(base + np.bincount(owner, weights=counted, minlength=rows.size), dtype=np.float64)
 
+    def _product(self, rows: NDArray[np.int64], query: NDArray[np.float64]) -> NDArray[np.float64]:
+        by_row, by_column = self.products
+        try:
+            if by_row is not None:
+                return by_row.row_products(query, rows)[0]
+            if by_column is not None:
+                return by_column.column_products(query, np.flatnonzero(query != 0.0))[0][rows]
+        except PlaceError:
+            self.complain()
+        return np.asarray(self._matrix @ query)[rows]
+
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, by row."""
         return self.by_row[rows] if self.by_row is not None else self.by_column[rows].tocsr()
 
     def count_stored(self, rows: NDArray[np.int64], where: NDArray[np.bool_]) -> int:
         """Return how many entries of the rows are stored in the columns marked."""
-        if rows.size == self.shape[0] and where.all():
-            return self.n_stored
+        by_row, by_column = self.products
+        products = by_row if by_column is None else by_column
+        try:
+            if rows.size == self.shape[0] and products is not None:
+                if self._stored_by_column is None:
+                    self._stored_by_column = products.stored_by_column()
+                return int(self._stored_by_column[where].sum())
+            if by_column is not None:
+                inside = np.zeros(self.shape[0], dtype=np.uint8)
+                inside[rows] = 1
+                return by_column.count_of_columns(np.flatnonzero(where), inside)
+            if by_row is not None:
+                return by_row.count_of_rows(rows, where.view(np.uint8))
+        except PlaceError:
+            self.complain()
         return int(np.count_nonzero(where[self._rows(rows).indices]))
 
     def pieces(self, max_entries: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:

@@ -35,6 +35,8 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors
     direct            <- kernels, rows, survivors
+    sparse_products   <- kernels
+    sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels
     largest_products
     graph             <- kernels
@@ -54,6 +56,8 @@ rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
 loop, answer, direct
     The rounds; the four steps above; the same for plain queries with nothing around them.
+sparse_products, sparse_batch
+    Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
 projections, largest_products, graph
     What matching pursuit and two of the baselines need compiled; no search goes through them.
 measuring

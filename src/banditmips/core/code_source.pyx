@@ -215,14 +215,15 @@ cdef class CodeSource(Source):
     cdef bint _cells_save_multiplies(self, int64_t size):
         """Whether reading on may take fewer multiplies than the survivors' rows.
 
-        Half of what a row takes is risked on codes; more only if reading on to the end of some round is likely to save it.
+        Half of what a row takes is risked on codes; more only if reading on to the end of some round promises to save
+        twice as much: the best of many estimates promises too much.
         """
         cdef int64_t t, n = self.alive.n, n_more
         if self.row_cost < 0 or 2 * size <= self.row_cost or self.size == 0:
             return self.row_cost < 0 or 2 * size <= self.row_cost
         for t in range(self.codes._errors.shape[0]):
             n_more = self.codes._ends[t] - self.size if t < self.codes.n_rungs else self.codes.n_cells
-            if n_more > 0 and n_more * n < (n - self._will_be_left(t)) * self.row_cost:
+            if n_more > 0 and 2 * n_more * n < (n - self._will_be_left(t)) * self.row_cost:
                 return True
         return False
 

@@ -43,6 +43,12 @@ cdef class PlainQuery:
         return self.moments.n_nonzero
 
     @property
+    def unevenness(self):
+        """How many times more coordinates uniform sampling needs than sampling by size, if the atoms are flat."""
+        cdef double size = self.moments.size
+        return self.moments.n_nonzero * self.moments.squares / (size * size) if size > 0.0 else 1.0
+
+    @property
     def is_fine(self):
         """Whether its numbers are finite, and their squares neither too large nor too small."""
         cdef double squares = self.moments.squares

@@ -3,7 +3,26 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
+cdef extern from "c/kernels.h":
+    cdef struct bm_sparse:
+        const void *values
+        const void *places
+        const void *starts
+        int64_t n_stored
+        int64_t size
+
+ctypedef int64_t (*sparse_dot)(
+    const bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query, int is_single, double *products
+) noexcept nogil
+ctypedef int64_t (*sparse_add)(
+    const bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query, double *sums
+) noexcept nogil
+ctypedef int64_t (*sparse_dots)(const bm_sparse *m, int64_t n_rows, const double *table, double *sums) noexcept nogil
+
 cdef extern from "c/kernels.h" nogil:
+    enum:
+        BM_SPARSE_WIDTH
+
     cdef enum bm_dtype:
         BM_F32
         BM_F64
@@ -76,6 +95,19 @@ cdef extern from "c/kernels.h" nogil:
         void (*gather)(
             int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count, double *dst
         ) noexcept nogil
+
+        sparse_dot sparse_dot_f32_i32
+        sparse_dot sparse_dot_f64_i32
+        sparse_dot sparse_dot_f32_i64
+        sparse_dot sparse_dot_f64_i64
+        sparse_add sparse_add_f32_i32
+        sparse_add sparse_add_f64_i32
+        sparse_add sparse_add_f32_i64
+        sparse_add sparse_add_f64_i64
+        sparse_dots sparse_dots_f32_i32
+        sparse_dots sparse_dots_f64_i32
+        sparse_dots sparse_dots_f32_i64
+        sparse_dots sparse_dots_f64_i64
 
         void (*hadamard)(float *x, int64_t n) noexcept nogil
         void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n, float scale) noexcept nogil

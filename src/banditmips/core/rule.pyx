@@ -39,6 +39,8 @@ those is drawn.
 """
 LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
+NO_SPREAD = 1e-12
+"""Deviations of a difference of two scores, as a part of the larger, that are no more than rounding."""
 MIN_VARIANCE = 0.25
 """Part of what a difference would vary by if query and atoms were unrelated, that it is taken to vary by at least where a part
 of the score was known beforehand: a sample that shows less has not seen what matters."""
@@ -331,4 +333,7 @@ cdef class PairedRule(Rule):
             leading, sign_used = -leading, -sign
         difference = leading - sign * estimates[rows] + slack
         variance, shares = source.paired_variances(leader, rows, sign_used)
-        return (difference > z * np.sqrt(variance)) & (difference > LEAST_DIFFERENCE) & (shares <= largest_share)
+        deviation = np.sqrt(variance)
+        # Differences that are all the same, but for rounding, say nothing about how much the others differ.
+        told = deviation > NO_SPREAD * np.maximum(np.abs(estimates[rows]), abs(leading))
+        return (difference > z * deviation) & (difference > LEAST_DIFFERENCE) & (shares <= largest_share) & told

@@ -74,7 +74,8 @@ def _follow(
 ) -> tuple[dict[int, Report], dict[int, int], dict[int, int]]:
     """Follow the orders of one exchange: the reports, and for each query the multiplies and the bytes read."""
     with naming_global_rows(shard.first_row):
-        check_together(shard.known(batch.options), batch.options)
+        atoms = shard.known(batch.options)
+        check_together(atoms, batch.options)
         n_multiplies, bytes_read = {}, {}
         for number, order in orders.items():
             with metered() as meter:
@@ -86,7 +87,7 @@ def _follow(
                 query.follow(order)
             bytes_read[number] = meter.bytes_read
         with metered() as meter:
-            finish_by_products(shard.atom_set, [standing.queries[number] for number in orders])
+            finish_by_products(atoms, [standing.queries[number] for number in orders])
         if orders:
             bytes_read[next(iter(orders))] += meter.bytes_read
     for number in orders:

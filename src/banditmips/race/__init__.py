@@ -9,7 +9,9 @@ A query flows one way, from top to bottom; nothing flows back::
       _search.py     one query or a batch       preparing.py   what `fit` keeps: facts, codes or coordinates
             |                                   |
             |----> direct.py   plain queries    atom_set.py    all of it together
-            v                  to an array      |
+            |                  to an array      |
+            |----> sparse.py   products of a    |
+            v                  sparse matrix    |
       query.py       everything else  <---------+
             |
             |   plan.py, costs.py     what each way would take on this machine
@@ -46,8 +48,9 @@ lines with the files::
     preparing    <- atom_set, buckets
     full
     query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
-    direct       <- costs, full, plan, query, rules
+    direct       <- costs, full, plan, query, rules, sampling
     batch        <- direct, full, plan
+    sparse       <- atom_set, ways
 
 costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
@@ -68,6 +71,8 @@ atom_set, preparing
     What an index knows of its atoms, and the one pass over them in which it learns that.
 query, direct, batch
     One query: look at it, choose a way, race, finish; the short way of a plain one, and of many that come together.
+sparse
+    Queries to a sparse matrix by products with all that it stores, alone or together.
 
 To check the race there is ``banditmips.reference``, Algorithm 1 line by line in plain NumPy. Where each section of the
 paper went is in docs/paper.md, and how a way is chosen in docs/performance.md.

@@ -20,6 +20,7 @@ from banditmips.race.full import can_use_blas
 from banditmips.race.plan import SamplingPlan, code_times
 from banditmips.race.query import known_of
 from banditmips.race.rules import least_sample
+from banditmips.race.sampling import EVEN_ENOUGH
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -110,6 +111,7 @@ class DirectSearch:
         self._k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
+        self._sampling_can_pay = {True: False, False: False}
         if not self.serves:
             return
         store, here = atoms.store, costs()
@@ -117,9 +119,10 @@ class DirectSearch:
         assert store.rows is not None
         n, d = store.shape
         if atoms.codes is None:
-            plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries)
-            # Whether sampling pays has to be asked for each query, where it can.
-            self.serves = not plan.can_pay(least_sample(options, k, n))
+            first = least_sample(options, k, n)
+            for weighted in (True, False):
+                plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
+                self._sampling_can_pay[weighted] = plan.can_pay(first)
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, True, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
@@ -168,7 +171,8 @@ class DirectSearch:
         if not query.is_fine:
             return None
         if self._direct is None:
-            return Waiting(query, None)
+            # Whether sampling pays is asked elsewhere, where it can.
+            return None if self._sampling_can_pay[query.unevenness > EVEN_ENOUGH] else Waiting(query, None)
         alive = self._direct.survivors(query)
         if self._direct.few(alive):
             found = self._direct.finish(alive, query)

@@ -26,6 +26,9 @@ NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
 REGRET = 0.05
 """Part of the time of the full product that finding out whether sampling pays may take."""
+_MARGIN = 3.0
+"""How many times less than the full product sampling must promise to take: a probe of few atoms may be wrong, and atoms
+that are close to the best take more coordinates than a typical one."""
 TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
 _N_PROBED, _PROBE_SIZE = 48, 64
@@ -59,6 +62,7 @@ class SamplingPlan:
     d: int
     itemsize: int
     n_queries: int = 1
+    weighted: bool = True
 
     @property
     def full(self) -> float:
@@ -69,15 +73,31 @@ class SamplingPlan:
         """Whether a race whose first round reads `first` coordinates could be faster than all products, at its best."""
         costs = self.costs
         probe = _N_PROBED * _PROBE_SIZE * costs.gather + costs.probe_overhead
-        best = self.n * first * costs.gather + self.d * costs.row + 2 * costs.round_overhead
-        return probe <= REGRET * self.full and 2.0 * best <= self.full
+        return probe <= REGRET * self.full and self.pays(first, first)
 
-    def pays(self, needed: float) -> bool:
-        """Whether dropping typical atoms on so many coordinates takes less than half of the full product."""
-        return 2.0 * self.n * needed * (self.costs.gather + self.costs.arithmetic) <= self.full
+    def rows_take_less(self, n_rows: int, first: int) -> bool:
+        """Whether so many rows take less than a first round on as many would, and than half of all products."""
+        costs = self.costs
+        rows = n_rows * (self.d * costs.row * self.itemsize / 4 + costs.row_overhead)
+        return 2.0 * rows <= self.full and rows <= n_rows * first * costs.gather + costs.round_overhead
+
+    def pays(self, needed: float, first: int) -> bool:
+        """Whether dropping typical atoms on so many coordinates takes much less than the full product."""
+        return _MARGIN * self.race_time(needed, first) <= self.full
+
+    def race_time(self, needed: float, first: int) -> float:
+        """Nanoseconds of a race whose first round reads `first` coordinates, and that drops atoms on `needed`."""
+        costs, growth = self.costs, TimedSchedule.growth
+        if needed == float("inf"):
+            return needed
+        n_rounds = 1.0 + np.log(max(needed / first, 1.0)) / np.log(growth)
+        # Every round goes over all values so far: those of the last and, each time fewer, of those before.
+        of_value = costs.gather + costs.arithmetic * growth / (growth - 1.0)
+        rounds = n_rounds * costs.round_overhead + self.n * needed * of_value
+        return float(rounds + self.d * (costs.row + (costs.weigh if self.weighted else 0.0)))
 
     def schedule(self, expected: float) -> TimedSchedule:
-        """Rounds that may take what is expected of them, and little more."""
+        """Rounds that may take so many nanoseconds, as expected of them, and little more."""
         costs = self.costs
         return TimedSchedule(
             n_candidates=self.n,
@@ -85,14 +105,16 @@ class SamplingPlan:
             arithmetic_time=costs.arithmetic,
             round_time=costs.round_overhead,
             row_time=self.full / self.n,
-            allowance=REGRET * self.full + self.n * expected * (costs.gather + costs.arithmetic),
+            allowance=REGRET * self.full + expected,
         )
 
 
 def coordinates_needed(
-    store: AtomStore, query: NDArray[np.float64], quantile: float, seed: int, absolute: bool
+    store: AtomStore, query: NDArray[np.float64], quantile: float, seed: int, absolute: bool, by_range: bool = False
 ) -> float:
     """Guess from a few atoms and coordinates how many it takes to drop a typical atom; infinite if nothing stands out.
+
+    `by_range` is for bounds that know the range of the terms, whose deviations are at least half of what is seen of it.
 
     The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one
     half of the coordinates, as far as it shows again on the other half.
@@ -111,6 +133,8 @@ def coordinates_needed(
         # Noise of the halves has nothing to do with each other, so their product is the spread of the scores alone.
         spread = float((one * other).mean())
         noise = float(apart.var(axis=1, ddof=1).mean())
+        if by_range:
+            noise = max(noise, (float(terms.max() - terms.min()) / 2.0) ** 2)
         if absolute:
             level = terms[:, :half].mean(axis=1) * terms[:, half:].mean(axis=1)
             spread = max(spread, float(level.mean()))

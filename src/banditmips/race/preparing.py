@@ -54,6 +54,8 @@ class Preparation:
 
     def more(self, old: AtomSet, store: AtomStore) -> AtomSet:
         """Read some more atoms, which follow those that are there."""
+        if isinstance(store, SparseStore):
+            store.settle()
         codes = None if old.codes is None else old.codes.like(store.shape[0])
         new = self._read(store, codes, 0 if old.cache is None else old.cache.n_coordinates)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
@@ -169,6 +171,7 @@ class Preparation:
             raise ValueError(f"layout={self.layout!r} is for dense atoms: a sparse matrix takes 'full' or 'none'")
         if self.layout == "full" and not fits:
             raise ValueError(f"layout='full' needs {store.nbytes} bytes, but max_extra_memory allows {limit}")
+        store.settle()
         if self.layout == "full" or (self.layout == "auto" and limit is not None and fits):
             store.keep_both()
 

@@ -25,7 +25,7 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed
-from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule
+from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
 from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
@@ -233,13 +233,15 @@ class Query:
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""
+        rows = self._certain_survivors()
+        if rows.size <= self._k and self._options.rescore:
+            return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
+        if self._are_few(rows):
+            return self._exactly(rows)
         why = self.why_exactly()
         if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
             return self._handed_over(self._candidates.size)
-        contest = self._contest(self._certain_survivors())
-        if contest.candidates.size <= self._k and self._options.rescore:
-            alive = Survivors(contest.candidates, contest.candidates.size, self._k, self._options.absolute)
-            return Outcome(alive, StopReason.SEPARATED)
+        contest = self._contest(rows)
         ways = make_ways(self._situation, contest.candidates.size, self._schedule)
         if self._atoms.buckets is None or self._support.size == 0:
             return self._run(contest, ways)
@@ -265,6 +267,30 @@ class Query:
             drop_certain(alive)
         return alive.row_array.copy()
 
+    def _is_weighted(self) -> bool:
+        """Whether every coordinate would need a weight."""
+        if self._support.size == 0:
+            return False
+        return resolve_sampling(self._options, self._query[self._support], has_cache=False) != "uniform"
+
+    def _are_few(self, rows: NDArray[np.int64]) -> bool:
+        """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
+        options, store = self._options, self._atoms.store
+        if options.minimise != "time" or not options.rescore or not isinstance(store, DenseStore):
+            return False
+        if rows.size == self._candidates.size or not self._affordable(self._exact.cost(rows), 0):
+            return False
+        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize, self._n_queries)
+        return plan.rows_take_less(rows.size, least_sample(options, self._k, self._candidates.size))
+
+    def _exactly(self, rows: NDArray[np.int64]) -> Outcome:
+        """Finish by the exact scores of these rows."""
+        alive = Survivors(rows, rows.size, self._k, self._options.absolute)
+        alive.estimate_array[:] = self._exact.scores(rows)
+        alive.radius_array[:] = 0.0
+        cost = self._exact.cost(rows)
+        return Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=cost)
+
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
@@ -279,16 +305,17 @@ class Query:
             return None
         n, d = store.shape
         first = least_sample(options, self._k, self._candidates.size)
-        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, self._n_queries)
+        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, self._n_queries, self._is_weighted())
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0
-        if compares_pairs(options) and options.objective == "inner_product":
+        if options.objective == "inner_product":
             quantile = float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(options.delta))))
-            needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute)
-            if not plan.pays(max(needed, first)):
+            by_range = not compares_pairs(options)
+            needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute, by_range)
+            if not plan.pays(max(needed, first), first):
                 return f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
-            expected = max(needed, first)
+            expected = plan.race_time(max(needed, first), first)
         self._schedule = plan.schedule(expected)
         return None
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from banditmips.core.rule import BernsteinRule, HoeffdingRule, PairedRule, Rule, share_of_round
 from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
 from banditmips.race.sampling import (
+    EVEN_ENOUGH,
     EVEN_ENOUGH_FOR_CACHE,
     BottomKSampler,
     ReplacementSampler,
@@ -101,6 +102,8 @@ def resolve_sampling(options: Options, query: NDArray[np.float64], has_cache: bo
     if not compares_pairs(options) or OBJECTIVE_CODES[options.objective] != PRODUCT:
         return "uniform"  # theorems hold for it, and other objectives give no hint what to prefer
     if has_cache and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE:
+        return "uniform"
+    if options.minimise == "time" and unevenness(query) <= EVEN_ENOUGH:
         return "uniform"
     return "weighted"
 

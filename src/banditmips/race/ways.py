@@ -184,7 +184,7 @@ class Situation:
 
 def why_not_sampled(store: SparseStore) -> str | None:
     """Say why the product of a sparse matrix takes less time than sampling it, if it does."""
-    if store.by_column is None:
+    if not store.has_columns:
         return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
     mean = store.n_stored / store.shape[0]
     if mean >= _SPARSE_RACE:

@@ -17,6 +17,8 @@
 extern "C" {
 #endif
 
+enum { BM_SPARSE_WIDTH = 16 /* queries whose products with sparse rows are computed together */ };
+
 enum bm_dtype { BM_F32, BM_F64, BM_F16, BM_I8, BM_U8 /* bool too */, BM_I16, BM_U16, BM_I32, BM_U32, BM_I64, BM_U64 };
 
 /* What a pass over a stretch of a row learns: sums about a pivot, and the range. */
@@ -35,6 +37,14 @@ struct bm_moments {
 /* Of x = v - c: sum(x * c), sum(x * x), and max |x|, which is NaN if there is a NaN */
 struct bm_centred {
     double product, square, largest;
+};
+
+/* A sparse matrix by row or by column: the entries of line t are numbers starts[t] to starts[t + 1] of `n_stored`; each
+ * has a value (float or double) and a place in its line, below `size`. Places and starts are both int32_t or both
+ * int64_t, and nobody needs to have checked them. */
+struct bm_sparse {
+    const void *values, *places, *starts;
+    int64_t n_stored, size;
 };
 
 /* Several quantised queries: plane l of query b is at planes + b * query_stride_words + l * plane_stride_words. */
@@ -94,6 +104,37 @@ struct bm_kernels {
     /* dst[j] = number at row + coordinates[j] * stride_bytes */
     void (*gather)(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,
                    double *dst);
+
+    /* ---- Sparse matrices: all return how many entries they met, or -1 if a pointer or place was outside ---- */
+
+    /* products[t] = product of row rows[t] (NULL: t) with a query of `size` numbers (of type float if
+     * is_single, else double), for a matrix by row */
+    int64_t (*sparse_dot_f32_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f64_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f32_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+    int64_t (*sparse_dot_f64_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+
+    /* sums[i] += what the columns (NULL: the first ones) have in row i times the query's numbers at these columns, column
+     * by column, for a matrix by column; there are `size` sums */
+    int64_t (*sparse_add_f32_i32)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
+                              double *sums);
+    int64_t (*sparse_add_f64_i32)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
+                              double *sums);
+    int64_t (*sparse_add_f32_i64)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
+                              double *sums);
+    int64_t (*sparse_add_f64_i64)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
+                              double *sums);
+
+    /* sums[row * BM_SPARSE_WIDTH + b] += product of a row with query b, entry by entry, for the first rows of a matrix by
+     * row and BM_SPARSE_WIDTH queries; number j of query b is at table[j * BM_SPARSE_WIDTH + b] */
+    int64_t (*sparse_dots_f32_i32)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
+    int64_t (*sparse_dots_f64_i32)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
+    int64_t (*sparse_dots_f32_i64)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
+    int64_t (*sparse_dots_f64_i64)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
 
     /* ---- Rotation ---- */
 

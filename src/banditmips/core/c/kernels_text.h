@@ -13,6 +13,16 @@
 #define IS_FLOAT 1
 #include "text_sums.h"
 #include "text_convert.h"
+#define PLACE int32_t
+#define WHERE _i32
+#include "text_sparse.h"
+#undef PLACE
+#undef WHERE
+#define PLACE int64_t
+#define WHERE _i64
+#include "text_sparse.h"
+#undef PLACE
+#undef WHERE
 #undef REAL
 #undef TYPE
 #undef IS_FLOAT
@@ -22,6 +32,16 @@
 #define IS_FLOAT 0
 #include "text_sums.h"
 #include "text_convert.h"
+#define PLACE int32_t
+#define WHERE _i32
+#include "text_sparse.h"
+#undef PLACE
+#undef WHERE
+#define PLACE int64_t
+#define WHERE _i64
+#include "text_sparse.h"
+#undef PLACE
+#undef WHERE
 #undef REAL
 #undef TYPE
 #undef IS_FLOAT
@@ -55,6 +75,18 @@ const struct bm_kernels BM_KERNELS = {
     .to_f32 = to_f32,
     .to_f64 = to_f64,
     .gather = gather,
+    .sparse_dot_f32_i32 = sparse_dot_f32_i32,
+    .sparse_dot_f64_i32 = sparse_dot_f64_i32,
+    .sparse_dot_f32_i64 = sparse_dot_f32_i64,
+    .sparse_dot_f64_i64 = sparse_dot_f64_i64,
+    .sparse_add_f32_i32 = sparse_add_f32_i32,
+    .sparse_add_f64_i32 = sparse_add_f64_i32,
+    .sparse_add_f32_i64 = sparse_add_f32_i64,
+    .sparse_add_f64_i64 = sparse_add_f64_i64,
+    .sparse_dots_f32_i32 = sparse_dots_f32_i32,
+    .sparse_dots_f64_i32 = sparse_dots_f64_i32,
+    .sparse_dots_f32_i64 = sparse_dots_f32_i64,
+    .sparse_dots_f64_i64 = sparse_dots_f64_i64,
     .hadamard = hadamard,
     .flip_signs = flip_signs,
     .exchange_halves = exchange_halves,

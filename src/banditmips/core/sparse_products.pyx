@@ -1,0 +1,316 @@
+"""Exact products of a sparse matrix with one query, and counts of them, from the matrix as it is stored.
+
+Nobody needs to have looked at the matrix before: each pointer and each place is compared with the shape just before it
+is used, which takes less time than a look at all of them would.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+import numpy as np
+
+cimport numpy as cnp
+
+from banditmips.core.kernels cimport (
+    BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, bm_kernels, bm_sparse,
+)
+
+cnp.import_array()
+
+_DTYPES = {
+    "f4": BM_F32, "f8": BM_F64, "b1": BM_U8,
+    "i1": BM_I8, "i2": BM_I16, "i4": BM_I32, "i8": BM_I64, "u1": BM_U8, "u2": BM_U16, "u4": BM_U32, "u8": BM_U64,
+}
+
+
+class PlaceError(ValueError):
+    """A pointer or a place leads outside the matrix."""
+
+
+def can_be_read(matrix):
+    """Whether the arrays of a CSR or CSC matrix can be read as they are, and are as long as its shape says."""
+    data, places, starts = matrix.data, matrix.indices, matrix.indptr
+    majors = matrix.shape[0 if matrix.format == "csr" else 1]
+    return (
+        data.ndim == places.ndim == starts.ndim == 1
+        and all(array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned
+                for array in (data, places, starts))
+        and data.dtype.str[1:] in _DTYPES
+        and places.dtype == starts.dtype
+        and places.dtype in (np.int32, np.int64)
+        and starts.size == majors + 1
+        and starts[0] == 0
+    )
+
+
+cdef class SparseProducts:
+    """A sparse matrix, by row (CSR) or by column (CSC), ready for products.
+
+    Parameters
+    ----------
+    matrix
+        For which `can_be_read` is true. Its arrays are referred to, never copied; an entry may be stored in several
+        parts, and in any order.
+    """
+
+    def __init__(self, matrix):
+        self.arrays = matrix.data, matrix.indices, matrix.indptr
+        self.n, self.d = matrix.shape
+        self.by_row = matrix.format == "csr"
+        self.stored = min(matrix.data.size, matrix.indices.size)
+        self.values = <const char*> cnp.PyArray_DATA(matrix.data)
+        self.places = <const char*> cnp.PyArray_DATA(matrix.indices)
+        self.starts = <const char*> cnp.PyArray_DATA(matrix.indptr)
+        self.dtype, self.itemsize = _DTYPES[matrix.data.dtype.str[1:]], matrix.data.itemsize
+        self.wide = matrix.indices.itemsize == 8
+        self.is_plain = self.dtype in (BM_F32, BM_F64)
+        self.parts.values, self.parts.places, self.parts.starts = self.values, self.places, self.starts
+        self.parts.n_stored, self.parts.size = self.stored, self.d if self.by_row else self.n
+        single = self.dtype == BM_F32
+        if self.wide:
+            self.dot = bm_kernels().sparse_dot_f32_i64 if single else bm_kernels().sparse_dot_f64_i64
+            self.add = bm_kernels().sparse_add_f32_i64 if single else bm_kernels().sparse_add_f64_i64
+            self.dots = bm_kernels().sparse_dots_f32_i64 if single else bm_kernels().sparse_dots_f64_i64
+        else:
+            self.dot = bm_kernels().sparse_dot_f32_i32 if single else bm_kernels().sparse_dot_f64_i32
+            self.add = bm_kernels().sparse_add_f32_i32 if single else bm_kernels().sparse_add_f64_i32
+            self.dots = bm_kernels().sparse_dots_f32_i32 if single else bm_kernels().sparse_dots_f64_i32
+
+    cdef bint span(self, int64_t major, int64_t* start, int64_t* stop) noexcept nogil:
+        """Where a row (or column) is stored; False if that cannot be."""
+        if self.wide:
+            start[0], stop[0] = (<const int64_t*> self.starts)[major], (<const int64_t*> self.starts)[major + 1]
+        else:
+            start[0], stop[0] = (<const int32_t*> self.starts)[major], (<const int32_t*> self.starts)[major + 1]
+        return 0 <= start[0] <= stop[0] <= self.stored
+
+    cdef bint read(self, int64_t start, int64_t count, int64_t* places, double* values) noexcept nogil:
+        """Put stored numbers and their places into buffers; False if a place is outside."""
+        if count > 0:
+            bm_kernels().to_f64(self.dtype, self.values + start * self.itemsize, self.itemsize, count, values)
+        return self.read_places(start, count, places)
+
+    cdef bint read_places(self, int64_t start, int64_t count, int64_t* places) noexcept nogil:
+        cdef uint64_t minors = self.d if self.by_row else self.n
+        cdef int64_t e
+        cdef bint inside = True
+        if self.wide:
+            for e in range(count):
+                places[e] = (<const int64_t*> self.places)[start + e]
+                inside = inside & (<uint64_t> places[e] < minors)
+        else:
+            for e in range(count):
+                places[e] = (<const int32_t*> self.places)[start + e]
+                inside = inside & (<uint64_t> places[e] < minors)
+        return inside
+
+    def n_stored_of(self, const int64_t[::1] majors):
+        """Stored entries of these rows (or columns)."""
+        cdef int64_t t, start = 0, stop = 0, total = 0
+        for t in range(majors.shape[0]):
+            if not (0 <= majors[t] < (self.n if self.by_row else self.d) and self.span(majors[t], &start, &stop)):
+                raise PlaceError("a pointer leads outside the matrix")
+            total += stop - start
+        return total
+
+    def row_products(self, query, const int64_t[::1] rows):
+        """Products of rows with a query, by row.
+
+        Parameters
+        ----------
+        query : float64 or float32 array of shape (d,), contiguous
+            Of both kinds comes the same, but single precision takes less room in the cache.
+        rows : int64 array
+            Rows of the matrix.
+
+        Returns
+        -------
+        products : float64 array
+        n_stored : int
+            Stored entries of the rows, with or without something to multiply them with.
+        """
+        products = np.empty(rows.shape[0])
+        cdef double[::1] out = products
+        cdef bint is_single = query.dtype == np.float32
+        cdef const float[::1] singles
+        cdef const double[::1] doubles
+        cdef const void* numbers
+        cdef int64_t total = 0
+        self._check(query.shape[0], rows, self.d, by_row=True)
+        if rows.shape[0] == 0:
+            return products, 0
+        if is_single:
+            singles = query
+            numbers = &singles[0]
+        else:
+            doubles = query
+            numbers = &doubles[0]
+        with nogil:
+            total = _multiply_rows(self, numbers, is_single, &rows[0], rows.shape[0], &out[0])
+        if total < 0:
+            raise PlaceError("a row leads outside the matrix")
+        return products, total
+
+    def column_products(self, const double[::1] query, columns):
+        """Products of all rows with a query, by column; only these columns are looked at (None: all of them).
+
+        Returns
+        -------
+        products : float64 array of shape (n,)
+        n_stored : int
+            Stored entries of the columns.
+        """
+        products = np.zeros(self.n)
+        cdef double[::1] out = products
+        cdef const int64_t[::1] chosen = np.empty(0, dtype=np.int64) if columns is None else columns
+        cdef const int64_t* some = NULL if columns is None else &chosen[0]
+        cdef int64_t n_columns = self.d if columns is None else chosen.shape[0], total = 0
+        self._check(out.shape[0], chosen, self.n, by_row=False)
+        if query.shape[0] != self.d:
+            raise ValueError(f"query must have {self.d} numbers, got {query.shape[0]}")
+        with nogil:
+            total = _add_columns(self, &query[0], some, n_columns, &out[0])
+        if total < 0:
+            raise PlaceError("a column leads outside the matrix")
+        return products, total
+
+    def count_of_rows(self, const int64_t[::1] rows, const uint8_t[::1] inside):
+        """How many entries of these rows are stored in columns that are marked with 1, by row."""
+        return self._count(rows, inside, by_row=True)
+
+    def count_of_columns(self, const int64_t[::1] columns, const uint8_t[::1] inside):
+        """How many entries of these columns are stored in rows that are marked with 1, by column."""
+        return self._count(columns, inside, by_row=False)
+
+    cdef _count(self, const int64_t[::1] majors, const uint8_t[::1] inside, bint by_row):
+        cdef int64_t t, e, count, start = 0, stop = 0, total = 0
+        cdef int64_t[STRETCH] places
+        self._check(inside.shape[0], majors, self.d if by_row else self.n, by_row)
+        with nogil:
+            for t in range(majors.shape[0]):
+                if not self.span(majors[t], &start, &stop):
+                    total = -1
+                while start < stop and total >= 0:
+                    count = min(<int64_t> STRETCH, stop - start)
+                    if not self.read_places(start, count, places):
+                        total = -1
+                        break
+                    for e in range(count):
+                        total += inside[places[e]]
+                    start += count
+                if total < 0:
+                    break
+        if total < 0:
+            raise PlaceError("a place leads outside the matrix")
+        return total
+
+    def stored_by_column(self):
+        """How many entries are stored in each column."""
+        made = np.zeros(self.d, dtype=np.int64)
+        cdef int64_t[::1] counts = made
+        cdef int64_t[STRETCH] places
+        cdef int64_t t, e, count, start = 0, stop = 0
+        cdef bint fine = True
+        if not self.by_row:
+            return np.diff(self.arrays[2]).astype(np.int64, copy=False)
+        with nogil:
+            for t in range(self.n):
+                fine = fine and self.span(t, &start, &stop)
+                while fine and start < stop:
+                    count = min(<int64_t> STRETCH, stop - start)
+                    fine = self.read_places(start, count, places)
+                    if fine:
+                        for e in range(count):
+                            counts[places[e]] += 1
+                    start += count
+        if not fine:
+            raise PlaceError("a place leads outside the matrix")
+        return made
+
+    def stores_twice(self):
+        """Whether some entry is stored in several parts."""
+        cdef int64_t[::1] last = np.full(self.d if self.by_row else self.n, -1, dtype=np.int64)
+        cdef int64_t[STRETCH] places
+        cdef int64_t t, e, count, start = 0, stop = 0, n_majors = self.n if self.by_row else self.d
+        cdef bint fine = True, twice = False
+        with nogil:
+            for t in range(n_majors):
+                fine = fine and self.span(t, &start, &stop)
+                while fine and start < stop:
+                    count = min(<int64_t> STRETCH, stop - start)
+                    fine = self.read_places(start, count, places)
+                    if fine:
+                        for e in range(count):
+                            twice = twice or last[places[e]] == t
+                            last[places[e]] = t
+                    start += count
+        if not fine:
+            raise PlaceError("a place leads outside the matrix")
+        return twice
+
+    cdef _check(self, int64_t length, const int64_t[::1] majors, int64_t n_minors, bint by_row):
+        """Refuse what does not suit the matrix: compiled loops believe it."""
+        cdef uint64_t n_majors = self.n if by_row else self.d
+        cdef int64_t t
+        cdef bint inside = True
+        if self.by_row != by_row or length != n_minors:
+            raise ValueError(f"{length} numbers do not suit a matrix of {self.n} x {self.d}")
+        for t in range(majors.shape[0]):
+            inside = inside and <uint64_t> majors[t] < n_majors
+        if not inside:
+            raise IndexError(f"rows or columns must lie in 0..{n_majors - 1}")
+
+
+cdef int64_t _multiply_rows(
+    SparseProducts matrix, const void* query, bint is_single, const int64_t* rows, int64_t n_rows, double* out
+) noexcept nogil:
+    """Products of rows; returns the stored entries, or -1 if a pointer or place is outside."""
+    cdef double[STRETCH] values
+    cdef int64_t[STRETCH] places
+    cdef int64_t[2] starts
+    cdef bm_sparse piece
+    cdef int64_t t, start = 0, stop = 0, total = 0
+    cdef double part = 0.0
+    if matrix.is_plain:
+        return matrix.dot(&matrix.parts, rows, n_rows, query, is_single, out)
+    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.d
+    starts[0] = 0
+    for t in range(n_rows):
+        if not matrix.span(rows[t], &start, &stop):
+            return -1
+        out[t] = 0.0
+        total += stop - start
+        while start < stop:
+            starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
+            if not matrix.read(start, starts[1], places, values):
+                return -1
+            bm_kernels().sparse_dot_f64_i64(&piece, NULL, 1, query, is_single, &part)
+            out[t] += part
+            start += starts[1]
+    return total
+
+
+cdef int64_t _add_columns(
+    SparseProducts matrix, const double* query, const int64_t* columns, int64_t n_columns, double* out
+) noexcept nogil:
+    """Add columns (NULL: the first) times the query's numbers; returns the stored entries, or -1 if one is outside."""
+    cdef double[STRETCH] values
+    cdef int64_t[STRETCH] places
+    cdef int64_t[2] starts
+    cdef bm_sparse piece
+    cdef int64_t t, column, start = 0, stop = 0, total = 0
+    if matrix.is_plain:
+        return matrix.add(&matrix.parts, columns, n_columns, query, out)
+    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.n
+    starts[0] = 0
+    for t in range(n_columns):
+        column = t if columns == NULL else columns[t]
+        if not matrix.span(column, &start, &stop):
+            return -1
+        total += stop - start
+        while start < stop:
+            starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
+            if not matrix.read(start, starts[1], places, values):
+                return -1
+            bm_kernels().sparse_add_f64_i64(&piece, NULL, 1, query + column, out)
+            start += starts[1]
+    return total
