@@ -15,7 +15,7 @@ from banditmips.distributed._tasks import as_is, serve
 
 __all__ = ["BatchSearch", "Tasks", "leaders_are_cheap"]
 
-_CHEAP_LEADERS = 0.02
+_CHEAP_LEADERS = 0.04
 """Part of the multiplies of the first exchange that the exact scores of every shard's own leaders may take, at most."""
 
 
