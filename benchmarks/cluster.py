@@ -1,9 +1,9 @@
-"""Two processes against one: the same answers, multiplies, messages, and a worker that is killed.
+"""Workers against one process and against `dask.array`: time, multiplies, exchanges, bytes, and a worker that dies.
 
-``python -m benchmarks.cluster`` searches 200 queries on matrices of 2,000 x 20,000 in a Dask LocalCluster, which takes
-ten minutes, or more on a busy machine; ``--quick`` takes 500 x 5,000. All figures but the seconds are counts and do not
-depend on the machine. ``--paper`` measures instead what docs/scale.md extrapolates from: shards of atoms with 100,000
-coordinates, at the confidence of 10^9 atoms.
+``python -m benchmarks.cluster`` searches batches of 64 queries among genotype-like atoms of 100,000 coordinates, the
+largest matrix of which takes 1.9 GB, with 1 and 2 workers (processes of a Dask LocalCluster, one thread each). It takes
+a few minutes on a quiet machine; ``--quick`` takes d = 20,000 and smaller matrices. All figures but the times are
+counts; those of searches for time follow the machine's costs a little.
 """
 
 from __future__ import annotations
@@ -14,41 +14,78 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import banditmips as bm
-from banditmips.distributed import DistributedMIPS, DistributedResult
+from banditmips.distributed import DistributedMIPS
 from benchmarks.machine import describe_machine, load_warning
 
-N_QUERIES, DELTA = 200, 1e-4
-GOAL_RATIO = 1.5
-"""Multiplies of two processes over those of one, at most."""
-PAPER_QUERIES, PAPER_ATOMS = 20, 10**9
+N_QUERIES, N_REPEATS = 64, 5
+GOAL_SPEEDUP, GOAL_MULTIPLIES = 1.6, 1.05
+"""Two workers against one process: at least so many times as fast, with at most so many times the multiplies."""
+_BLOCK = 1 << 24
+"""Entries that are made at a time."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured on one dataset, for one k and with or without exact scores."""
+    """What one way of searching took for a batch."""
 
-    name: str
+    n: int
     k: int
-    rescore: bool
-    n_same: int
+    minimise: str
+    way: str
+    seconds: float
     n_right: int
-    multiplies_of_one: float
-    multiplies_of_two: float
-    result: DistributedResult
+    multiplies: float
+    n_exchanges: int = 0
+    bytes_exchanged: float = 0.0
 
-    @property
-    def ratio(self) -> float:
-        """Multiplies of two processes over those of one."""
-        return self.multiplies_of_two / self.multiplies_of_one
+
+@dataclass(frozen=True)
+class Data:
+    """Atoms in a file, queries, and the best of all products."""
+
+    path: str
+    n: int
+    queries: NDArray[np.float32]
+    best: NDArray[np.int64]
+
+
+def make_genotypes(path: str, n: int, d: int, seed: int = 0) -> Data:
+    """Write counts of rare letters; queries are children of two atoms, less what all have in common."""
+    rng = np.random.default_rng(seed)
+    frequency = rng.beta(0.5, 1.5, size=d).astype(np.float32)
+    atoms = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, d))
+    step = max(1, _BLOCK // d)
+    for start in range(0, n, step):
+        size = (min(step, n - start), d)
+        letters = (rng.random(size, dtype=np.float32) < frequency).astype(np.float32)
+        letters += rng.random(size, dtype=np.float32) < frequency
+        atoms[start : start + step] = letters
+    mother, father = rng.integers(n, size=(2, N_QUERIES))
+    queries = np.where(rng.random((N_QUERIES, d)) < 0.5, atoms[mother], atoms[father]) - 2 * frequency
+    scores = np.concatenate([queries @ atoms[start : start + step].T for start in range(0, n, step)], axis=1)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
+    atoms.flush()
+    return Data(path, n, queries.astype(np.float32), best)
+
+
+def load_rows(path: str, start: int, stop: int) -> NDArray[np.float32]:
+    """Read rows of a file into memory, once: pages of a map would count as memory too."""
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        (_, d), _, dtype = np.lib.format.read_array_header_1_0(file)
+        rows = np.fromfile(file, dtype, (stop - start) * d, offset=start * d * dtype.itemsize)
+    return rows.reshape(stop - start, d)
 
 
 @contextmanager
@@ -63,7 +100,7 @@ def cluster_of(n_workers: int) -> Iterator[Any]:
             n_workers=n_workers,
             threads_per_worker=1,
             dashboard_address=":0",
-            memory_limit="4GB",
+            memory_limit=0,  # none
             local_directory=folder,
         ) as cluster,
         dask.Client(cluster) as client,
@@ -71,156 +108,150 @@ def cluster_of(n_workers: int) -> Iterator[Any]:
         yield client
 
 
-def ratings(n: int, d: int, m: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Imputed ratings: around 3.5, between 0 and 5, with what films and users have in common."""
-    rng = np.random.default_rng(seed)
-    films = rng.normal(size=(n + m, 15)).astype(np.float32)
-    users = 0.3 * rng.normal(size=(d, 15)).astype(np.float32)
-    table = films @ users.T + 0.3 * rng.normal(size=d).astype(np.float32)
-    table += 3.4 + 0.4 * rng.normal(size=(n + m, 1)).astype(np.float32)
-    np.clip(table, 0.0, 5.0, out=table)
-    return table[:n], table[n:]
+def timed(search: Callable[[], Any]) -> tuple[float, Any]:
+    """The best time of a few repeats, and the last result."""
+    times = []
+    for _ in range(N_REPEATS):
+        begin = time.perf_counter()
+        found = search()
+        times.append(time.perf_counter() - begin)
+    return min(times), found
 
 
-def normal_custom(n: int, d: int, m: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The paper's NORMAL_CUSTOM: a mean of its own for every atom and query."""
-    rng = np.random.default_rng(seed)
-    table = rng.normal(size=(n + m, 1)).astype(np.float32) + rng.normal(size=(n + m, d)).astype(np.float32)
-    return table[:n], table[n:]
+SEARCHES = ((1, "time"), (10, "time"), (1, "multiplies"))
 
 
-DATASETS = {"ratings": ratings, "normal_custom": normal_custom}
-
-
-def compare(client: Any, name: str, n: int, d: int, ks: tuple[int, ...]) -> Iterator[Row]:
-    """Search the same queries in this process and on the cluster."""
-    atoms, queries = DATASETS[name](n, d, N_QUERIES, seed=0)
-    scores = queries.astype(np.float64) @ atoms.T.astype(np.float64)
-    one = bm.BanditMIPS(delta=DELTA, minimise="multiplies").fit(atoms)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "atoms.npy")
-        np.save(path, atoms)
-        two = DistributedMIPS(client, delta=DELTA, minimise="multiplies").fit(path)
-        for k in ks:
-            best = np.sort(np.argsort(-scores, axis=1, kind="stable")[:, :k])
-            for rescore in (False, True):
-                alone = one.search(queries, k, rescore=rescore)
-                together = two.search(queries, k, rescore=rescore)
-                found = np.sort(together.indices)
-                yield Row(
-                    name,
-                    k,
-                    rescore,
-                    int((found == np.sort(alone.indices)).all(axis=1).sum()),
-                    int((found == best).all(axis=1).sum()),
-                    float(alone.n_multiplies.mean()),
-                    float(together.n_multiplies.mean()),
-                    together,
-                )
-
-
-def print_rows(rows: list[Row], n: int, d: int) -> None:
-    """Print a table and the figures beside their goals."""
-    print(f"\n{n:,} x {d:,} float32, {N_QUERIES} queries in one batch, delta {DELTA:g}; two processes, a shard each\n")
-    print("| | k | rescore | same as one | right | multiplies of one | of two | ratio | exchanges | kB a query | s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for row in rows:
-        workers = row.result.workers
-        kilobytes = sum(worker.bytes_exchanged for worker in workers) / N_QUERIES / 1e3
-        seconds = " + ".join(f"{worker.seconds:.1f}" for worker in workers)
-        print(
-            f"| {row.name} | {row.k} | {row.rescore} | {row.n_same} | {row.n_right} | {row.multiplies_of_one:,.0f} "
-            f"| {row.multiplies_of_two:,.0f} | {row.ratio:.2f} | {row.result.n_exchanges} | {kilobytes:.1f} "
-            f"| {seconds} |"
+def rows_of(way: str, index: Any, data: Data) -> Iterator[Row]:
+    """Search the same queries in every way."""
+    for k, minimise in SEARCHES:
+        index.search(data.queries, k, minimise=minimise)  # whatever is made once is there
+        seconds, found = timed(partial(index.search, data.queries, k, minimise=minimise))
+        n_right = int((np.sort(found.indices) == np.sort(data.best[:, :k])).all(axis=1).sum())
+        sent = sum(worker.bytes_exchanged for worker in getattr(found, "workers", ()))
+        yield Row(
+            data.n,
+            k,
+            minimise,
+            way,
+            seconds,
+            n_right,
+            float(found.n_multiplies.mean()),
+            getattr(found, "n_exchanges", 0),
+            sent / N_QUERIES,
         )
-    worst = max(row.ratio for row in rows)
-    same = min(row.n_same for row in rows)
-    print(f"\nlargest ratio {worst:.2f} (goal at most {GOAL_RATIO}); same answers in {same} of {N_QUERIES} at least")
 
 
-def kill_in_the_middle(client: Any, n: int, d: int) -> str:
+def loaders_of(data: Data, n_workers: int) -> list[Any]:
+    """One loader for each worker."""
+    from dask.delayed import delayed
+
+    cuts = [data.n * part // n_workers for part in range(n_workers + 1)]
+    return [delayed(load_rows)(data.path, start, stop) for start, stop in pairwise(cuts)]
+
+
+def dask_rows(client: Any, way: str, data: Data, n_workers: int) -> Iterator[Row]:
+    """The full product by `dask.array`, of atoms that the workers hold in memory."""
+    import dask.array
+
+    da: Any = dask.array  # which has no types
+    d = data.queries.shape[1]
+    parts = loaders_of(data, n_workers)
+    cuts = [data.n * part // n_workers for part in range(n_workers + 1)]
+    shapes = [(stop - start, d) for start, stop in pairwise(cuts)]
+    blocks = [da.from_delayed(part, shape, np.float32) for part, shape in zip(parts, shapes, strict=True)]
+    atoms = client.persist(da.concatenate(blocks))
+    atoms.sum().compute()
+    for k in sorted({k for k, _ in SEARCHES}):
+
+        def search(k: int = k) -> NDArray[np.int64]:
+            found: NDArray[np.int64] = da.argtopk(da.from_array(data.queries, chunks=-1) @ atoms.T, k, axis=1).compute()
+            return found
+
+        seconds, found = timed(search)
+        n_right = int((np.sort(found) == np.sort(data.best[:, :k])).all(axis=1).sum())
+        yield Row(data.n, k, "time", way, seconds, n_right, float(data.n * d))
+
+
+def measure(data: Data, workers: tuple[int, ...]) -> Iterator[Row]:
+    """One process, then clusters, one after the other, so that the atoms are in memory once."""
+    index = bm.BanditMIPS().fit(np.load(data.path))
+    yield from rows_of("one process", index, data)
+    del index
+    for n_workers in workers:
+        with cluster_of(n_workers) as client:
+            shards = DistributedMIPS(client).fit(loaders_of(data, n_workers))
+            yield from rows_of(f"{n_workers} worker{'s' * (n_workers > 1)}", shards, data)
+            del shards
+            yield from dask_rows(client, f"dask.array, {n_workers}", data, n_workers)
+
+
+def print_rows(rows: list[Row], d: int) -> None:
+    """Print a table, and the figures beside their goals."""
+    print(f"\nd = {d:,}, float32, {N_QUERIES} queries in one batch, delta 0.001; the best of {N_REPEATS} times\n")
+    print(
+        "| n | k | minimise | | ms a query | against one process | right | multiplies a query | ratio | exchanges | B |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    alone = {(row.n, row.k, row.minimise): row for row in rows if row.way == "one process"}
+    for row in rows:
+        one = alone[row.n, row.k, row.minimise]
+        print(
+            f"| {row.n:,} | {row.k} | {row.minimise} | {row.way} | {row.seconds / N_QUERIES * 1e3:.2f} "
+            f"| {one.seconds / row.seconds:.2f}x | {row.n_right} | {row.multiplies:,.0f} "
+            f"| {row.multiplies / one.multiplies:.2f} | {row.n_exchanges or '-'} | {row.bytes_exchanged:,.0f} |"
+        )
+    largest = max(row.n for row in rows)
+    two = [row for row in rows if row.way == "2 workers" and row.n == largest]
+    speedup = max(alone[row.n, row.k, row.minimise].seconds / row.seconds for row in two if row.minimise == "time")
+    ratio = max(row.multiplies / alone[row.n, row.k, row.minimise].multiplies for row in two)
+    print(
+        f"\ntwo workers at n = {largest:,}: {speedup:.2f} times as fast at best (goal {GOAL_SPEEDUP}), at most "
+        f"{ratio:.2f} times the multiplies (goal {GOAL_MULTIPLIES})"
+    )
+
+
+def kill_in_the_middle(client: Any, data: Data) -> str:
     """Kill a worker while it searches, and say what became of the search."""
-    atoms, queries = ratings(n, d, N_QUERIES, seed=1)
-    expected = np.argmax(queries.astype(np.float64) @ atoms.T.astype(np.float64), axis=1)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "atoms.npy")
-        np.save(path, atoms)
-        index = DistributedMIPS(client, delta=DELTA).fit(path)
-        start = time.perf_counter()
-        index.search(queries)
-        undisturbed = time.perf_counter() - start
-        victim = client.run(os.getpid).popitem()[1]
-        timer = threading.Timer(undisturbed / 2, os.kill, (victim, signal.SIGKILL))
-        timer.start()
-        start = time.perf_counter()
-        result = index.search(queries)
-        disturbed = time.perf_counter() - start
-        timer.join()
-    right = int((result.indices[:, 0] == expected).sum())
+    index = DistributedMIPS(client).fit(loaders_of(data, 2))
+    undisturbed, _ = timed(partial(index.search, data.queries))
+    victim = client.run(os.getpid).popitem()[1]
+    timer = threading.Timer(undisturbed / 2, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    begin = time.perf_counter()
+    result = index.search(data.queries)
+    disturbed = time.perf_counter() - begin
+    timer.join()
+    right = int((result.indices[:, 0] == data.best[:, 0]).sum())
     return (
-        f"\nA worker killed half way through a search: {right} of {N_QUERIES} right, {disturbed:.1f} s instead of "
-        f"{undisturbed:.1f} s"
-    )
-
-
-def print_paper(client: Any) -> None:
-    """Measure what one shard of very many would do: few long atoms, and many short ones."""
-    print(
-        f"\nfloat32 on disk, {PAPER_QUERIES} queries, each pair with its share of 1e-3 over {PAPER_ATOMS:.0e} atoms\n"
-    )
-    print(
-        "| | n x d | shards | right | multiplies an atom | exchanges | tasks a shard | kB a shard and query "
-        "| rows read a query | cached bytes an atom |"
-    )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, make in DATASETS.items():
-        for n, d, n_shards in ((1_000, 100_000, 2), (1_000, 100_000, 8), (100_000, 1_000, 8)):
-            print_paper_row(client, name, *make(n, d, PAPER_QUERIES, seed=0), n_shards)
-
-
-def print_paper_row(client: Any, name: str, atoms: NDArray[Any], queries: NDArray[Any], n_shards: int) -> None:
-    """Search shards that stay on disk, at the confidence of 10^9 atoms."""
-    n, d = atoms.shape
-    best = np.argmax(queries @ atoms.T, axis=1)
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [os.path.join(folder, f"atoms{number}.npy") for number in range(n_shards)]
-        for path, part in zip(paths, np.array_split(atoms, n_shards), strict=True):
-            np.save(path, part)
-        # Too large for the memory that is allowed, so that they stay on disk.
-        shards = [bm.open_atoms(path, memory_limit=1 << 24) for path in paths]
-        # The quantiles of the test are those of 10^9 atoms: a pair's share of delta is as small.
-        index = DistributedMIPS(client, delta=1e-3 * n / PAPER_ATOMS).fit(shards)
-        result = index.search(queries)
-    right = int((result.indices[:, 0] == best).sum())
-    kilobytes = sum(worker.bytes_exchanged for worker in result.workers) / n_shards / PAPER_QUERIES / 1e3
-    # Each is two of Dask's: one that works, and one that sends what has to be known of it.
-    n_tasks = 2 * sum(worker.n_tasks for worker in result.workers) / n_shards
-    print(
-        f"| {name} | {n:,} x {d:,} | {n_shards} | {right} of {PAPER_QUERIES} | {result.n_multiplies.mean() / n:,.1f} "
-        f"| {result.n_exchanges} | {n_tasks:.1f} | {kilobytes:.1f} | {result.bytes_read.mean() / (4 * d):,.1f} "
-        f"| {index.extra_bytes / n:,.0f} |"
+        f"\nA worker killed half way through a search: {right} of {N_QUERIES} right, {disturbed:.2f} s instead of "
+        f"{undisturbed:.2f} s, in which its shard was loaded and fitted again"
     )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="500 x 5,000, k = 1 only")
-    parser.add_argument("--paper", action="store_true", help="measure what docs/scale.md extrapolates from")
+    parser.add_argument("--quick", action="store_true", help="d = 20,000, at most 200 MB")
+    parser.add_argument("--directory", help="where the atoms are written (the system's folder for such files)")
     arguments = parser.parse_args()
     facts = describe_machine(threads=1)
     print(", ".join(f"{key} {facts[key]}" for key in ("date", "commit", "cpu", "cores", "threads")))
     warning = load_warning(facts)
     if warning is not None:
         print(warning)
-    n, d, ks = (500, 5_000, (1,)) if arguments.quick else (2_000, 20_000, (1, 10))
-    with cluster_of(2) as client:
-        if arguments.paper:
-            print_paper(client)
-            return
-        print_rows([row for name in DATASETS for row in compare(client, name, n, d, ks)], n, d)
-        print(kill_in_the_middle(client, n, d))
+    d, sizes = (20_000, (600, 2_400)) if arguments.quick else (100_000, (300, 1_200, 4_800))
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as folder:
+        for n in sizes:
+            data = make_genotypes(os.path.join(folder, "atoms.npy"), n, d)
+            rows += measure(data, (1, 2))
+        print_rows(rows, d)
+        with cluster_of(2) as client:
+            print(kill_in_the_middle(client, data))
 
 
 if __name__ == "__main__":
-    main()
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    with threadpool_limits(1):
+        main()

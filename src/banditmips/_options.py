@@ -56,6 +56,7 @@ class SharedOptions(TypedDict, total=False):
     replacement: bool
     absolute: bool
     minimise: Minimise
+    budget: int | None
     rescore: bool
     progress: bool
 
@@ -64,7 +65,6 @@ class CallOptions(SharedOptions, total=False):
     """Options that a call of `BanditMIPS.search` can change."""
 
     ends: Ends
-    budget: int | None
     n_jobs: int | None
     trace: bool
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,7 @@ from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
 
-__all__ = ["empty_batch", "explain_query", "run_queries", "search"]
+__all__ = ["check_together", "empty_batch", "explain_query", "finish_by_products", "run_queries", "search"]
 
 _OF_AN_INDEX = "it belongs to an index (BanditMIPS)"
 
@@ -246,7 +246,7 @@ def _run_queries(
     masks = as_mask(mask, n, len(rows), single)
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
-    _check_together(atom_set, options)
+    check_together(atom_set, options)
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
         return short
@@ -277,7 +277,7 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    _finish_by_products(atom_set, begun)
+    finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -318,7 +318,7 @@ def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
 _OF_CODES = {"sampling": "auto", "replacement": False}
 
 
-def _check_together(atom_set: AtomSet, options: Options) -> None:
+def check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
@@ -346,6 +346,16 @@ class _Begun:
         with metered() as meter:
             self.outcome = query.outcome()
         self.bytes_read = meter.bytes_read
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its products."""
+        return self.outcome.handed_over
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+        return self.query.vector
 
     def finish(self, products: NDArray[Any] | None) -> None:
         """Answer by the products with all atoms."""
@@ -379,12 +389,27 @@ class _Begun:
         )
 
 
-def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
+class MayWait(Protocol):
+    """A query that may wait for its products with all atoms."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does."""
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        """Answer by the products with all atoms, or by none if they cannot be had at once."""
+
+
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait]) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [one for one in begun if one.outcome.handed_over]
+    waiting = [one for one in begun if one.waits]
     by_row = atom_set.store.products[0] if isinstance(atom_set.store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
-        queries = [one.query.vector for one in waiting]
+        queries = [one.vector for one in waiting]
         for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
             one.finish(products)
         return
@@ -396,7 +421,7 @@ def _finish_by_products(atom_set: AtomSet, begun: list[_Begun]) -> None:
     for start in range(0, len(waiting), TOGETHER):
         some = waiting[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            vectors = np.stack([one.query.vector for one in some]).astype(array.dtype, copy=False)
+            vectors = np.stack([one.vector for one in some]).astype(array.dtype, copy=False)
             products = products_with_all(array, vectors)
         for one, of_query in zip(some, products, strict=True):
             one.finish(of_query)
@@ -407,7 +432,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     rows, single = as_queries(query, atom_set.store.shape[1])
     if not single:
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
-    _check_together(atom_set, options)
+    check_together(atom_set, options)
     row = as_finite(rows[0], "")
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 

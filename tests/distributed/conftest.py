@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,16 @@ import banditmips as bm
 from banditmips._validate import Options, as_mask, as_queries
 from banditmips.distributed import _shard, _tasks
 from banditmips.distributed._batch import BatchSearch
-from banditmips.distributed._plan import AtHand
+
+
+class AtOnce:
+    """Runs tasks as they are submitted."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, home: str | None = None) -> Any:
+        return function(*arguments)
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        return list(futures)
 
 
 class Shards:
@@ -27,31 +36,21 @@ class Shards:
             _shard.fit_shard(atoms[start:stop], None, int(start), self.settings) for start, stop in pairwise(edges)
         ]
         self.d = atoms.shape[1]
-        summaries = [_shard.summarise(shard) for shard in self.shards]
-        cached = any(summary.n_cached for summary in summaries)
-        self.at_hand = AtHand(
-            cached,
-            n_shared=None,
-            too_sparse=any(summary.too_sparse for summary in summaries),
-            known=self.settings["validate"],
-        )
+        self.n_first = min(_shard.summarise(shard).n_first for shard in self.shards)
         self.last: BatchSearch | None = None
 
     def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
         rows, single = as_queries(queries, self.d)
-        masks = as_mask(mask, int(self.first_rows[-1]), len(rows), single)
-        ranges = [shard.atom_set.known_range for shard in self.shards]
         self.last = BatchSearch(
-            lambda function, *arguments: function(*arguments),
-            lambda results: results,
+            AtOnce(),
             self.shards,
+            [None] * len(self.shards),
             self.first_rows,
             rows,
-            masks,
+            as_mask(mask, int(self.first_rows[-1]), len(rows), single),
             k,
             Options(seed=self.settings["seed"], **options),
-            (min(low for low, _ in ranges), max(high for _, high in ranges)) if None not in ranges else None,
-            self.at_hand,
+            self.n_first,
         )
         self.last.run(lambda count: None)
         results = [race.result(True) for race in self.last.races]

@@ -1,7 +1,5 @@
-"""DistributedMIPS on Dask: what it takes, what it refuses, and what becomes of it when a worker is killed."""
+"""DistributedMIPS on Dask: what it takes, what it says, what it refuses."""
 
-import os
-import signal
 import subprocess
 import sys
 
@@ -11,7 +9,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips.distributed import DistributedMIPS, _batch
+from banditmips.distributed import DistributedMIPS
+from banditmips.distributed._cluster import choose_homes
 from distributed import Client, LocalCluster
 
 
@@ -22,23 +21,6 @@ def client(tmp_path_factory):
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", local_directory=str(folder)
-        ) as cluster,
-        Client(cluster) as connected,
-    ):
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory):
-    """Two workers that are processes of their own, each with a nanny that starts it again."""
-    with (
-        LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            memory_limit="1GB",
-            local_directory=str(tmp_path_factory.mktemp("processes")),
         ) as cluster,
         Client(cluster) as connected,
     ):
@@ -86,7 +68,7 @@ def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
     assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
 
 
-def test_files_too_large_for_memory_are_sampled_at_cached_coordinates(client, tmp_path, monkeypatch):
+def test_of_files_too_large_for_memory_little_is_read(client, tmp_path, monkeypatch):
     atoms, queries = ratings(n=200, d=20_000)
     path = tmp_path / "atoms.npy"
     np.save(path, atoms)
@@ -94,11 +76,9 @@ def test_files_too_large_for_memory_are_sampled_at_cached_coordinates(client, tm
     index = DistributedMIPS(client).fit(str(path), n_shards=3)
     result = index.search(queries, 2)
     assert (result.indices == best(atoms, queries, 2)).all()
-    # Of most atoms nothing is read but what was cached.
+    # Of most atoms nothing is read: their codes are in memory.
     assert 0 < result.bytes_read.max() < atoms.nbytes / 10
     assert sum(worker.bytes_read for worker in result.workers) == result.bytes_read.sum()
-    with pytest.raises(ValueError, match="sampling='auto'"):
-        index.search(queries, sampling="weighted")
 
 
 def test_packed_shards(client, tmp_path):
@@ -116,6 +96,7 @@ def test_packed_shards(client, tmp_path):
 def test_a_list_of_shards_of_every_kind(client, tmp_path):
     atoms, queries = ratings()
     np.save(tmp_path / "part.npy", atoms[60:80])
+    np.save(tmp_path / "open.npy", atoms[117:119])
     np.save(tmp_path / "last.npy", atoms[119:])
     shards = [
         atoms[:10],
@@ -123,11 +104,12 @@ def test_a_list_of_shards_of_every_kind(client, tmp_path):
         scipy.sparse.csr_array(atoms[10:60]),
         str(tmp_path / "part.npy"),
         client.scatter(atoms[80:110]),
-        atoms[110:119].tolist(),
-        bm.open_atoms(tmp_path / "last.npy"),
+        atoms[110:117].tolist(),
+        bm.open_atoms(tmp_path / "open.npy"),
+        dask.delayed(np.load)(tmp_path / "last.npy"),
     ]
     index = DistributedMIPS(client).fit(shards)
-    assert (index.n_shards, index.n_atoms) == (6, 120)
+    assert (index.n_shards, index.n_atoms) == (7, 120)
     assert (index.search(queries, 4).indices == best(atoms, queries, 4)).all()
 
 
@@ -197,13 +179,7 @@ def test_a_bad_entry_is_named_by_its_row_among_all_atoms(client, bad):
 
 @pytest.mark.parametrize(
     ("options", "name"),
-    [
-        ({"budget": 100}, "budget"),
-        ({"trace": True}, "trace"),
-        ({"n_jobs": 2}, "n_jobs"),
-        ({"sampling": "optimal"}, "sampling"),
-        ({"bound": "hoeffding", "sigma": "estimate"}, "sigma"),
-    ],
+    [({"trace": True}, "trace"), ({"n_jobs": 2}, "n_jobs")],
 )
 def test_options_that_cannot_be_served_are_named(client, options, name):
     with pytest.raises(ValueError, match=f"^{name}=.*several workers"):
@@ -222,8 +198,8 @@ def test_wrong_arguments_are_named(client):
         DistributedMIPS("tcp://somewhere")
     with pytest.raises(TypeError, match="did you mean 'delta'"):
         DistributedMIPS(client, detla=0.1)
-    with pytest.raises(ValueError, match="layout='full'"):
-        DistributedMIPS(client, layout="full")
+    with pytest.raises(ValueError, match="timeout must be above 0, or None, got 0"):
+        DistributedMIPS(client, timeout=0)
     with pytest.raises(TypeError, match="from_array"):
         index.fit(atoms)
     with pytest.raises(ValueError, match="60 columns in shard 1, but 50 in shard 0"):
@@ -253,6 +229,12 @@ def test_wrong_arguments_are_named(client):
         index.search(queries, mask=np.zeros(7, dtype=bool))
     with pytest.raises(ValueError, match="value_range is"):
         index.search(queries, bound="bernstein", value_range=(0.0, 0.5))
+    with pytest.raises(ValueError, match="budget must allow at least one multiply for each of the 8 atoms"):
+        index.search(queries, budget=7)
+    with pytest.raises(ValueError, match="bound='codes' needs an index with codes"):
+        DistributedMIPS(client, layout="none").fit([atoms]).search(queries, bound="codes")
+    with pytest.raises(ValueError, match="ids must be unique, got 3 for the atoms 3 and 7"):
+        index.fit([atoms[:4], atoms[4:]], ids=[0, 1, 2, 3, 4, 5, 6, 3])
 
 
 def test_without_dask_the_error_names_the_extra():
@@ -269,60 +251,111 @@ except ImportError as error:
     assert "pip install 'banditmips[dask]'" in done.stdout
 
 
-# --- processes, and their end ---------------------------------------------------------------------------------------
+# --- where shards live ----------------------------------------------------------------------------------------------
 
 
-def test_two_processes_find_what_one_finds(processes):
-    atoms, queries = ratings(n=400, d=2_000, m=200, seed=1)
-    one = bm.BanditMIPS(delta=1e-4).fit(atoms)
-    two = DistributedMIPS(processes, delta=1e-4).fit([atoms[:170], atoms[170:]])
-    expected = best(atoms, queries, 1)
-    for rescore in (True, False):
-        alone, together = (index.search(queries, rescore=rescore) for index in (one, two))
-        assert (together.indices == alone.indices).all()
-        assert (together.indices == expected).all()
-        assert together.n_multiplies.sum() <= 1.5 * alone.n_multiplies.sum()
-        assert len(together.workers) == 2
-        assert together.n_exchanges <= 6  # for all queries together
+def test_shards_are_spread_evenly_and_stay_where_they_are(client):
+    atoms, queries = ratings()
+    parts = np.array_split(atoms, 6)
+    loaders = [dask.delayed(np.copy)(part) for part in parts]
+    for given in (parts, loaders, dask.array.from_array(atoms, chunks=(20, -1))):
+        index = DistributedMIPS(client).fit(given)
+        held = client.who_has(index._shards)
+        assert sorted(len(where) for where in held.values()) == [1] * 6
+        for _ in range(3):
+            index.search(queries, 2)
+        assert client.who_has(index._shards) == held
+        counts = [sum(worker in where for where in held.values()) for worker in client.nthreads()]
+        assert counts == [3, 3]
 
 
-def test_a_worker_killed_in_the_middle_of_a_search(processes, tmp_path, monkeypatch):
-    atoms, queries = ratings(n=90, d=2_000, m=6, seed=2)
-    np.save(tmp_path / "atoms.npy", atoms)
-    index = DistributedMIPS(processes).fit([atoms[:40], atoms[40:]])
-    others = [
-        DistributedMIPS(processes).fit(tmp_path / "atoms.npy"),
-        DistributedMIPS(processes).fit(dask.array.from_array(atoms, chunks=(45, -1))),
-    ]
-    undisturbed = index.search(queries, 3)
-    assert undisturbed.n_exchanges >= 3
-    killed = []
-    exchange = _batch.BatchSearch._exchange
+def test_what_was_placed_by_hand_is_not_moved(client):
+    atoms, queries = ratings()
+    first, second = sorted(client.nthreads())
+    given = [client.scatter(atoms[:50], workers=[second]), client.scatter(atoms[50:], workers=[first])]
+    index = DistributedMIPS(client).fit(given)
+    assert index._homes == [second, first]
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
 
-    def disturbed(search):
-        if search.n_exchanges == 1:
-            # Its tasks of the first exchange are done and remembered there; those of the second are on their way.
-            gather = search._gather
 
-            def gather_after_a_death(futures):
-                pid = processes.run(os.getpid).popitem()[1]
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-                search._gather = gather
-                return gather(futures)
+@pytest.mark.parametrize(
+    ("homes", "workers", "expected"),
+    [
+        (["a", "b"], ["a", "b"], ["a", "b"]),
+        (["a", "b"], ["b"], ["b", "b"]),  # one has gone
+        (["a", "a", "a", "a"], ["a", "b"], ["a", "a", "b", "b"]),  # one has come
+        (["a", "b"], [], [None, None]),
+    ],
+)
+def test_homes_follow_workers_that_come_and_go(homes, workers, expected):
+    assert choose_homes([10] * len(homes), workers, homes) == expected
 
-            search._gather = gather_after_a_death
-        exchange(search)
 
-    monkeypatch.setattr(_batch.BatchSearch, "_exchange", disturbed)
-    result = index.search(queries, 3)
-    assert len(killed) == 1
-    assert (result.indices == best(atoms, queries, 3)).all()
-    assert (result.n_multiplies == undisturbed.n_multiplies).all()
-    monkeypatch.setattr(_batch.BatchSearch, "_exchange", exchange)
-    # What the worker held of these is read again, from the file and from the Dask array.
-    for other in others:
-        assert (other.search(queries, 3).indices == result.indices).all()
+# --- saving ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_index_is_the_same_index(client, tmp_path):
+    atoms, queries = ratings()
+    names = [f"atom {row}" for row in range(120)]
+    options = {"delta": 0.01, "absolute": True, "seed": 5}
+    index = DistributedMIPS(client, **options).fit([atoms[:10], atoms[10:70], atoms[70:]], ids=names)
+    index.save(tmp_path / "saved")
+    loaded = DistributedMIPS.load(client, tmp_path / "saved", verify="now")
+    assert (loaded.n_shards, loaded.n_atoms, loaded.n_coordinates) == (3, *atoms.shape)
+    expected, found = (which.search(queries, 3, minimise="multiplies") for which in (index, loaded))
+    for name in ("indices", "scores", "ids", "n_multiplies"):
+        assert (getattr(found, name) == getattr(expected, name)).all()
+    assert found.seed == 5
+    # Saved again, elsewhere or in the same place, with nothing left of the old one.
+    loaded.save(tmp_path / "saved")
+    assert len(list((tmp_path / "saved").iterdir())) == 4
+    assert (DistributedMIPS.load(client, tmp_path / "saved").search(queries, 3).ids == expected.ids).all()
+
+
+def test_a_save_that_fails_leaves_the_old_index_and_nothing_else(client, tmp_path, monkeypatch):
+    atoms, queries = ratings(n=20, d=100)
+    index = DistributedMIPS(client).fit([atoms[:10], atoms[10:]])
+    index.save(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def no_room(shard, path):
+        if shard.first_row:
+            raise OSError(28, "No space left on device", path)
+        shard.index.save(path)
+
+    monkeypatch.setattr("banditmips.distributed._saving.save_shard", no_room)
+    with pytest.raises(OSError, match="No space left"):
+        index.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert (DistributedMIPS.load(client, tmp_path).search(queries).indices == best(atoms, queries, 1)).all()
+
+
+def test_damaged_and_missing_parts_of_a_saved_index_are_named(client, tmp_path):
+    atoms, _ = ratings(n=20, d=100)
+    index = DistributedMIPS(client).fit([atoms[:10], atoms[10:]])
+    index.save(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        DistributedMIPS.load(client, tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="it holds 'shards', not an index"):
+        bm.load(tmp_path / "atoms.bm")
+    first, second = sorted(path for path in tmp_path.iterdir() if path.name != "atoms.bm")
+    kept = second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    bm.BanditMIPS().fit(atoms[:4]).save(second)
+    with pytest.raises(bm.CorruptFileError, match=r"it says that .* holds \(10, 100\) atoms, but it holds \(4, 100\)"):
+        DistributedMIPS.load(client, tmp_path)
+    second.write_bytes(kept[:-100])
+    with pytest.raises(bm.CorruptFileError, match=second.name):
+        DistributedMIPS.load(client, tmp_path)
+    second.unlink()
+    with pytest.raises(FileNotFoundError, match=second.name):
+        DistributedMIPS.load(client, tmp_path)
+    bm.BanditMIPS().fit(atoms).save(tmp_path / "atoms.bm")
+    with pytest.raises(bm.CorruptFileError, match="it holds 'index', not a list of shards"):
+        DistributedMIPS.load(client, tmp_path)
+
+
+# --- ids ------------------------------------------------------------------------------------------------------------
 
 
 def test_ids_come_back_with_the_results(client):

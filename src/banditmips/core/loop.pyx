@@ -245,17 +245,22 @@ def can_lead(Survivors alive, exact, limits, int64_t n_multiplies):
 
 def lead(Survivors alive, exact):
     """Compute the exact scores of the k leaders, which raises the bar; return the multiplies that this took."""
-    places = alive.leaders(alive.k)
-    rows = alive.row_array[places]
+    rows = alive.row_array[alive.leaders(alive.k)]
+    cdef int64_t n_multiplies = learn(alive, rows, exact)
+    known = np.array([alive.known_score(row) for row in rows.tolist()])
+    if known.size == alive.k:
+        alive.bar = max(alive.bar, float((np.abs(known) if alive.absolute else known).min()))
+    return n_multiplies
+
+
+def learn(Survivors alive, rows, exact):
+    """Compute the exact scores of these rows, unless they are known; return the multiplies that this took."""
     fresh = np.array([row for row in rows.tolist() if np.isnan(alive.known_score(row))], dtype=np.int64)
     scores = exact.scores(fresh)
     alive.make_room_for_known(fresh.size)
     cdef Py_ssize_t t
     for t in range(fresh.size):
         alive.learn(fresh[t], scores[t])
-    known = np.array([alive.known_score(row) for row in rows.tolist()])
-    if known.size == alive.k:
-        alive.bar = max(alive.bar, float((np.abs(known) if alive.absolute else known).min()))
     return exact.cost(fresh)
 
 

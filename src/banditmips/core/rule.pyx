@@ -288,11 +288,6 @@ cdef class PairedRule(Rule):
         alive.beaten_array[:] = beaten
         return int(beaten.sum())
 
-    cdef bint settled_within(self, object source, int number, double epsilon) except -1:
-        leaders = source.alive.leaders(source.alive.k)
-        beaten = self._beaten(source, number, leaders, epsilon)
-        return int(beaten.sum()) == beaten.size - leaders.size
-
     def settles(self, source, int number, leaders, double epsilon):
         """Whether everybody but these leaders is beaten, even if epsilon is added to each of them."""
         beaten = self._beaten(source, number, leaders, epsilon)

@@ -8,17 +8,18 @@
                  |                                          v
       _shard.py     each part is read once   _batch.py   a batch of queries, exchange by exchange
                  |  on a worker, and stays      |    ^
-                 |  there with its cache        |    |   _exchange.py   for each query: who leads, who plays on
+                 |  there with its codes        |    |   _exchange.py   for each query: who leads, who plays on
                  |                              |    |                  and how far, when it is over
                  |                         orders    reports
                  v                              v    |
-              shards ------------------->  _tasks.py, _shard_query.py   rounds on each shard's own atoms
-                                                ^    |                  (race/parts.py), with the leaders of
-                                                +----+                  other shards as guests
-                                        guests: leaders' values
+              shards ------------------->  _tasks.py, _shard_query.py   the race of an index (core.loop) on each
+                                                                        shard's own atoms, which pauses to report
 
-What goes to and fro is in ``_messages.py``: none of it grows with n or d. Dask alone decides what runs where.
-Everything that runs on a worker is a pure function of its inputs, so what a killed worker held is computed again.
+      _cluster.py   where tasks run, and for how long they are waited for
+      _saving.py    a folder with all shards, and a list of them
+
+What goes to and fro is in ``_messages.py``: none of it grows with n or d. Everything that runs on a worker is a pure
+function of its inputs, so what a killed worker held is computed again.
 """
 
 from banditmips.distributed._mips import DistributedMIPS

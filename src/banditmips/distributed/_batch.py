@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._validate import Options
-from banditmips.distributed._exchange import HOST, QueryRace
-from banditmips.distributed._messages import Batch, Work
-from banditmips.distributed._plan import AtHand, plan_rounds
-from banditmips.distributed._tasks import as_is, guest_values, join_guests, reply_of, serve, work_of
-from banditmips.race.rules import least_sample
+from banditmips.distributed._exchange import QueryRace
+from banditmips.distributed._messages import Batch, Order, Work
+from banditmips.distributed._tasks import as_is, serve
 
-if TYPE_CHECKING:
-    from distributed import Future
+__all__ = ["BatchSearch", "Tasks", "leaders_are_cheap"]
 
-__all__ = ["BatchSearch"]
+_CHEAP_LEADERS = 0.04
+"""Part of the multiplies of the first exchange that the exact scores of every shard's own leaders may take, at most."""
+
+
+class Tasks(Protocol):
+    """Whoever runs tasks."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, home: str | None = None) -> Any:
+        """Make a task, which runs at home if there is one."""
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        """Wait for the results of tasks."""
+
+
+def leaders_are_cheap(k: int, shape: tuple[int, int], n_shards: int, n_first: int) -> bool:
+    """Whether every shard may compute its own leaders' exact scores, where all read `n_first` cells of each atom."""
+    n, d = shape
+    return n_shards * k * d <= _CHEAP_LEADERS * n * n_first
 
 
 class BatchSearch:
@@ -26,15 +40,15 @@ class BatchSearch:
 
     Parameters
     ----------
-    submit : callable
-        ``submit(function, *arguments)`` makes a task of Dask.
-    gather : callable
-        ``gather(futures)`` waits for their results.
+    tasks : Tasks
     shards : futures of `Shard`
+    homes : the workers that they live on
     first_rows : int64, one more than there are shards
         Global index of each shard's first atom, and at last the number of atoms.
     queries : shape (m, d)
     masks : bool, shape (m, n), or None
+    n_first : int
+        Cells that shards read at first; 0 where they keep no codes.
 
     Attributes
     ----------
@@ -45,34 +59,44 @@ class BatchSearch:
 
     def __init__(
         self,
-        submit: Callable[..., Future[Any]],
-        gather: Callable[[Any], Any],
-        shards: list[Future[Any]],
+        tasks: Tasks,
+        shards: Sequence[Any],
+        homes: Sequence[str | None],
         first_rows: NDArray[np.int64],
         queries: NDArray[Any],
         masks: NDArray[np.bool_] | None,
         k: int,
         options: Options,
-        known_range: tuple[float, float] | None,
-        at_hand: AtHand,
+        n_first: int,
     ) -> None:
-        self._submit, self._gather = submit, gather
-        self._shards, self._first_rows = shards, first_rows
-        self._k, self._options = k, options
-        self._masks = masks
-        self._served: list[Future[Any] | None] = [None] * len(shards)
+        self._tasks = tasks
+        self._shards, self._homes, self._first_rows = shards, homes, first_rows
         counts = [np.diff(first_rows)] * len(queries)
         if masks is not None:
             counts = [np.add.reduceat(~mask, first_rows[:-1], dtype=np.int64) for mask in masks]
+        shape = int(first_rows[-1]), queries.shape[1]
+        leads = leaders_are_cheap(k, shape, len(shards), n_first)
         n_candidates = np.array([each.sum() for each in counts], dtype=np.int64)
-        self.races = []
-        for each, query in zip(counts, queries, strict=True):
-            rounds = plan_rounds(query, options, at_hand, least_sample(options, k, int(each.sum())))
-            self.races.append(QueryRace(k, options, first_rows[:-1], each.tolist(), rounds))
+        if masks is None:
+            self._excluded: list[Any] = [None] * len(shards)
+        else:
+            self._excluded = [tasks.submit(as_is, part, home=home) for part, home in self._parts_of(masks)]
+        self.races = [QueryRace(k, options, first_rows[:-1], each.tolist(), shape[1], leads) for each in counts]
         # As a task of its own, so that it is sent once, and can be had again if the worker that has it dies.
-        self._batch = submit(as_is, Batch(queries, n_candidates, known_range, at_hand))
+        self._batch = tasks.submit(as_is, Batch(queries, n_candidates, k, options))
+        self._orders: list[list[dict[int, Order]]] = [[] for _ in shards]
         self.works: list[Work] = []
         self.n_exchanges = 0
+
+    def _parts_of(self, masks: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], str | None]]:
+        """Each shard's part of the masks."""
+        if masks.strides[0] == 0:
+            masks = masks[:1]  # one mask for all queries goes over once
+        cuts = self._first_rows
+        return [
+            (np.ascontiguousarray(masks[:, start:stop]), home)
+            for start, stop, home in zip(cuts[:-1], cuts[1:], self._homes, strict=True)
+        ]
 
     def run(self, advance: Callable[[int], None]) -> None:
         """Play until all races are over; `advance` is told how many have just ended."""
@@ -86,58 +110,23 @@ class BatchSearch:
 
     def _exchange(self) -> None:
         """Send the orders out, wait for the reports, and let every race decide what comes next."""
-        host = self.n_exchanges % len(self._shards)  # duels are small: one shard does for all of them, each in its turn
-        leaders, works = self._invite(dueling=False)
-        duelists, more_works = self._invite(dueling=True)
-        works += more_works
-        replies: dict[int, Future[Any]] = {}
+        asked, futures = [], []
         for number, shard in enumerate(self._shards):
             orders = {q: race.orders[number] for q, race in enumerate(self.races) if number in race.orders}
-            guests = leaders
-            if number == host:
-                orders |= {q: race.orders[HOST] for q, race in enumerate(self.races) if HOST in race.orders}
-                guests = leaders + duelists
-            if not orders:
-                continue
-            before = self._served[number]
-            served = self._submit(
-                serve, shard, self._batch, self._k, self._options, orders, before, guests, self._excluded(number)
-            )
-            self._served[number] = served
-            replies[number] = self._submit(reply_of, served)
-        answers, done = self._gather((replies, works))
-        reports = {number: said for number, (said, _) in answers.items()}
-        done += [work for _, work in answers.values()]
+            if orders:
+                self._orders[number].append(orders)
+                asked.append(number)
+                arguments = (shard, self._batch, self._excluded[number], self._orders[number])
+                futures.append(self._tasks.submit(serve, *arguments, home=self._homes[number]))
+        answers = self._tasks.gather(futures)
         self.n_exchanges += 1
-        self.works += done
-        for work in done:
-            for q in work.bytes_read:
+        heard: list[dict[int, Any]] = [{} for _ in self.races]
+        for number, (reports, work) in zip(asked, answers, strict=True):
+            self.works.append(work)
+            for q, report in reports.items():
+                heard[q][number] = report
                 self.races[q].n_multiplies += work.n_multiplies[q]
                 self.races[q].bytes_read += work.bytes_read[q]
-        for q, race in enumerate(self.races):
-            heard = {asked: reports[host if asked == HOST else asked][q] for asked in race.orders}
-            if heard:
-                race.take(heard)
-
-    def _invite(self, dueling: bool) -> tuple[list[Future[Any]], list[Future[Any]]]:
-        """Have the values of guests read where they live, and put together for whoever needs them.
-
-        Returns the guests, as a list that is empty if there are none, and the accounts of the work.
-        """
-        invited = {q: race for q, race in enumerate(self.races) if race.guests and (HOST in race.orders) == dueling}
-        values = []
-        for number, shard in enumerate(self._shards):
-            wanted = {q: (race.guests[number], race.last_round) for q, race in invited.items() if number in race.guests}
-            if wanted:
-                values.append(self._submit(guest_values, shard, self._batch, self._k, self._options, wanted))
-        if not values:
-            return [], []
-        return [self._submit(join_guests, values)], [self._submit(work_of, value) for value in values]
-
-    def _excluded(self, number: int) -> NDArray[np.bool_] | None:
-        """The shard's part of the masks, for its first orders."""
-        if self._masks is None or self._served[number] is not None:
-            return None
-        part = self._masks[:, self._first_rows[number] : self._first_rows[number + 1]]
-        # One mask for all queries goes over once.
-        return part[:1] if part.strides[0] == 0 else part
+        for race, reports in zip(self.races, heard, strict=True):
+            if reports:
+                race.take(reports)

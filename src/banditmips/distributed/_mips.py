@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -14,6 +15,7 @@ from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
 from banditmips._result import SearchResult
 from banditmips._search import empty_batch
+from banditmips._search_options import check_real
 from banditmips._validate import (
     Options,
     as_finite,
@@ -26,48 +28,51 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
-from banditmips.distributed._plan import AtHand
+from banditmips.distributed._cluster import Cluster, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
 
 if TYPE_CHECKING:
+    from banditmips._saving import Verify
     from banditmips.distributed._messages import Work
+    from banditmips.distributed._shard import Summary
     from distributed import Client, Future
 
 __all__ = ["DistributedMIPS"]
 
 _BATCH_BYTES, _STATE_BYTES = 1 << 27, 1 << 30
 """Bytes that the queries of one batch may take, and what a shard remembers of their survivors; more are split."""
+_BYTES_OF_A_CANDIDATE = 48
+"""What a race remembers of each atom."""
 
 _OF_A_CALL = dict.fromkeys(("k", "mask", "queries"), "give it to search")
 _BEFORE_FIT = {
-    "seed": "the shards' coordinates are kept for the seed of the index",
-    **dict.fromkeys(("layout", "max_extra_memory", "validate"), "give it to DistributedMIPS before fit"),
+    "seed": "the shards' codes are kept for the seed of the index",
+    **dict.fromkeys(("layout", "max_extra_memory", "timeout", "validate"), "give it to DistributedMIPS before fit"),
 }
 
 
 class DistributedMIPS:
     """Find the atoms with the largest inner products among atoms that are spread over the workers of a Dask cluster.
 
-    `fit` makes every worker read its shards once and keep them, with a cache of a few random coordinates. `search`
-    lets all shards sample the same coordinates, exchanges the values of the leaders, and drops on every shard what the
-    leaders of all beat; so it takes about as many multiplies as one machine would. The failure probability ``delta`` is
-    that of the whole search, however many shards there are (docs/guarantees.md). A worker that dies is no trouble as
-    long as others are left and the atoms can be had again: Dask computes what is missing from what it was made of.
+    `fit` makes every worker read its shards once and keep them, with codes of their atoms, as a `BanditMIPS` does.
+    `search` runs the same race on all shards and exchanges what the best are worth, so that every shard drops what the
+    best of all beat: it takes about as many multiplies as one machine would. The failure probability ``delta`` is that
+    of the whole search, however many shards there are (docs/guarantees.md). A worker that dies is no trouble as long
+    as others are left and the atoms can be had again: Dask computes what is missing from what it was made of.
 
     Parameters
     ----------
     client : distributed.Client
         A connected client; needs the ``dask`` extra.
-    layout : {"auto", "codes", "coordinates", "none"}
-        Whether to keep a few hundred to a few thousand random coordinates of each atom at hand.
-    max_extra_memory : int, optional
-        Bytes that each shard may take beside its atoms. By default a tenth of them where d >= 10,000.
-    validate : bool
-        False skips the pass over the atoms: nothing is checked or recorded.
+    layout, max_extra_memory, validate
+        As in `BanditMIPS`, for each shard.
+    timeout : float, optional
+        Seconds that the shards may take for one exchange of a search, before it ends with a `TimeoutError` that names
+        the workers it waited for. None waits for ever.
     **options
         Those of `banditmips.search`, for all searches; all but ``seed`` can be changed in a call of `search`. There is
-        no ``budget``, ``ends``, ``trace``, ``n_jobs``, ``sampling="optimal"`` and ``sigma="estimate"`` here.
+        no ``ends``, no ``trace`` and no ``n_jobs`` here.
 
     Attributes
     ----------
@@ -100,17 +105,18 @@ class DistributedMIPS:
         layout: Layout = "auto",
         max_extra_memory: int | None = None,
         validate: bool = True,
+        timeout: float | None = 600.0,
         **options: Unpack[ClusterOptions],
     ) -> None:
         distributed = require("distributed", extra="dask", purpose="banditmips.distributed")
         if not isinstance(client, distributed.Client) or client.asynchronous:
             raise TypeError(f"client must be a synchronous distributed.Client, got {client!r}")
-        self._client = client
-        reject_unknown(options, "DistributedMIPS", ("layout", "max_extra_memory", "validate"), _OF_A_CALL)
+        if timeout is not None:
+            check_real("timeout", timeout, "above 0, or None", is_fine=lambda x: x > 0.0)
+        self._cluster = Cluster(client, timeout)
+        reject_unknown(options, "DistributedMIPS", ("layout", "max_extra_memory", "timeout", "validate"), _OF_A_CALL)
         self._options = _make_options(Options(), {**options, "seed": seed_or_fresh(options.get("seed", 0))})
         layout, max_extra_memory = check_layout(layout, max_extra_memory)
-        if layout == "full":
-            raise ValueError("layout='full' is of no use to shards, which never read all atoms at a coordinate")
         self._settings = {
             "layout": layout,
             "max_extra_memory": max_extra_memory,
@@ -118,12 +124,13 @@ class DistributedMIPS:
             "seed": self._options.seed,
         }
         self._shards: list[Future[Any]] = []
+        self._homes: list[str | None] = []
+        self._workers: list[str] = []
+        self._summaries: list[Summary] = []
+        self._files: list[tuple[str, int, Verify]] | None = None
         self._ids: Ids | None = None
         self._first_rows = np.zeros(1, dtype=np.int64)
-        self._d = 0
         self._known_range: tuple[float, float] | None = None
-        self._at_hand: AtHand | None = None
-        self.extra_bytes = 0
 
     def fit(self, atoms: Any, *, n_shards: int | None = None, ids: ArrayLike | None = None) -> Self:
         """Read every atom once, on the workers, and keep the shards there.
@@ -132,56 +139,120 @@ class DistributedMIPS:
         ----------
         atoms
             A Dask array of shape (n, d), each block of whose rows becomes a shard; the path of a file that all workers
-            can open; or a list of shards: arrays, sparse matrices, paths, or futures of arrays. Arrays of your own
-            travel with the task that fits them, so that they can be sent again if a worker dies: leave large ones
-            to a Dask array or to files.
+            can open; or a list of shards: arrays, sparse matrices, paths, packed groups, loaders (`dask.delayed`) or
+            futures of arrays. Arrays of your own travel with the task that fits them, so that they can be sent again
+            if a worker dies: leave large ones to a Dask array, to loaders or to files. A loader or a block of a Dask
+            array that raises is tried again, twice.
         n_shards : int, optional
             How many shards to cut a Dask array or a file into. By default a Dask array's own chunks, and as many as
             there are workers for a file.
         ids : n integers or n strings, optional
             What you call the atoms of all shards one after another; unique. Results then carry ``ids``.
         """
-        from banditmips.distributed._shard import fit_shard, summarise
-        from banditmips.distributed._sources import find_parts
+        from banditmips.distributed._shard import fit_shard
+        from banditmips.distributed._sources import find_parts, is_delayed
 
         if n_shards is not None:
             check_k(n_shards)
-        parts = find_parts(self._client, atoms, n_shards)
+        cluster = self._cluster
+        parts = find_parts(cluster, atoms, n_shards)
         first_rows = np.cumsum([0, *(part.shape[0] for part in parts)])
         names = None if ids is None else Ids.of_user(ids, int(first_rows[-1]))
-        shards = [
-            self._submit(fit_shard, part.source, part.rows, int(first), self._settings)
-            for part, first in zip(parts, first_rows[:-1], strict=True)
-        ]
-        # One after the other, so that of several bad atoms the first one is named.
-        summaries = [future.result() for future in [self._submit(summarise, shard) for shard in shards]]
-        self._shards = shards
-        self._ids = names
-        self._first_rows = first_rows
-        self._d = parts[0].shape[1]
-        self.extra_bytes = sum(summary.extra_bytes for summary in summaries)
-        ranges = [summary.known_range for summary in summaries if summary.known_range is not None]
-        self._known_range = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
-        check_range(self._known_range, self._options)
-        n_cached = max(summary.n_cached for summary in summaries)
-        on_files = any(summary.on_file for summary in summaries)
-        self._at_hand = AtHand(
-            cached=n_cached > 0,
-            n_shared=n_cached if on_files else None,
-            too_sparse=any(summary.too_sparse for summary in summaries),
-            known=len(ranges) == len(summaries),
-        )
+        workers = cluster.workers()
+        homes = choose_homes([part.shape[0] for part in parts], workers, [part.home for part in parts])
+        shards = []
+        for part, first, home in zip(parts, first_rows[:-1].tolist(), homes, strict=True):
+            source = cluster.compute(part.source, home) if is_delayed(part.source) else part.source
+            shards.append(cluster.submit(fit_shard, source, part.rows, first, self._settings, home=home))
+        self._take(shards, homes, workers, names)
+        self._files = None
         return self
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        # Not `pure`: hashing the arguments to find equal tasks would take longer than most of them.
-        future: Future[Any] = self._client.submit(function, *arguments, pure=False)
-        return future
+    def _take(self, shards: list[Future[Any]], homes: list[str | None], workers: list[str], names: Ids | None) -> None:
+        """Wait for shards, and keep them if they are fine."""
+        from banditmips.distributed._shard import summarise
+
+        looks = [self._cluster.submit(summarise, shard, home=home) for shard, home in zip(shards, homes, strict=True)]
+        summaries: list[Summary] = self._cluster.gather(looks, limited=False)
+        ranges = [summary.known_range for summary in summaries if summary.known_range is not None]
+        known_range = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+        check_range(known_range, self._options)
+        self._shards, self._homes, self._workers = shards, homes, workers
+        self._summaries, self._ids, self._known_range = summaries, names, known_range
+        self._first_rows = np.cumsum([0, *(summary.shape[0] for summary in summaries)])
+
+    def _stay_even(self) -> None:
+        """Follow the workers that have come and gone since the last search."""
+        from banditmips.distributed._shard import load_shard
+        from banditmips.distributed._tasks import as_is
+
+        workers = self._cluster.workers()
+        if workers == self._workers:
+            return
+        homes = choose_homes(np.diff(self._first_rows).tolist(), workers, self._homes)
+        for number, (old, home) in enumerate(zip(self._homes, homes, strict=True)):
+            if home == old:
+                continue
+            if self._files is None:
+                self._shards[number] = self._cluster.submit(as_is, self._shards[number], home=home)
+            else:  # a file is opened anew rather than sent
+                self._shards[number] = self._cluster.submit(load_shard, *self._files[number], home=home)
+        self._homes, self._workers = homes, workers
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write every shard's index to a file in a folder that all workers can write to, and read again.
+
+        The workers write their shards, and the list of them comes last: until then, what was saved there before is as
+        it was. `DistributedMIPS.load` opens it.
+        """
+        from banditmips.distributed._saving import save_shards, settings_to_save
+
+        self._fitted()
+        self._stay_even()
+        settings = settings_to_save(self._options, self._settings)
+        shapes = [summary.shape for summary in self._summaries]
+        save_shards(self._cluster, folder, self._shards, self._homes, shapes, settings, self._ids)
+
+    @classmethod
+    def load(
+        cls, client: Client, folder: str | os.PathLike[str], *, verify: Verify = "lazy", timeout: float | None = 600.0
+    ) -> Self:
+        """Open what `save` has written, on any number of workers that can read it. The atoms stay on disk, mapped.
+
+        Parameters
+        ----------
+        client : distributed.Client
+        folder
+            What `save` has written.
+        verify : {"lazy", "now", "never"}
+            As in `banditmips.load`, for each shard.
+        timeout
+            As in `DistributedMIPS`.
+        """
+        from banditmips.distributed._saving import read_list
+        from banditmips.distributed._shard import load_shard
+
+        saved = read_list(folder)
+        index = cls(client, timeout=timeout, **saved.settings)
+        cluster = index._cluster
+        workers = cluster.workers()
+        homes = choose_homes(saved.n_atoms, workers, [None] * len(saved.paths))
+        first_rows = np.cumsum([0, *saved.n_atoms])[:-1].tolist()
+        index._files = [(path, first, verify) for path, first in zip(saved.paths, first_rows, strict=True)]
+        shards = [cluster.submit(load_shard, *file, home=home) for file, home in zip(index._files, homes, strict=True)]
+        index._take(shards, homes, workers, saved.ids)
+        saved.check([summary.shape for summary in index._summaries])
+        return index
 
     def _fitted(self) -> list[Future[Any]]:
         if not self._shards:
             raise ValueError("this DistributedMIPS has no atoms yet: call fit(atoms) first")
         return self._shards
+
+    @property
+    def extra_bytes(self) -> int:
+        """Memory that all shards together take beside the atoms."""
+        return sum(summary.extra_bytes for summary in self._summaries)
 
     @property
     def n_shards(self) -> int:
@@ -198,7 +269,7 @@ class DistributedMIPS:
     def n_coordinates(self) -> int:
         """Number of coordinates of an atom."""
         self._fitted()
-        return self._d
+        return self._summaries[0].shape[1]
 
     def search(
         self, queries: ArrayLike, k: int = 1, *, mask: ArrayLike | None = None, **options: Unpack[SharedOptions]
@@ -225,42 +296,31 @@ class DistributedMIPS:
         reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
         chosen = _make_options(self._options, options)
         k = check_k(k)
-        n = self.n_atoms
+        n, d = self.n_atoms, self.n_coordinates
         check_range(self._known_range, chosen)
-        at_hand = self._at_hand
-        assert at_hand is not None
-        if at_hand.n_shared is not None and (chosen.replacement or chosen.sampling not in ("auto", "uniform")):
-            raise ValueError(
-                "atoms in files are sampled at cached coordinates, which are uniform ones without replacement: "
-                f"set sampling='auto' and replacement=False (got {chosen.sampling!r} and {chosen.replacement})"
-            )
-        rows, single = as_queries(queries, self._d)
+        if chosen.budget is not None and chosen.budget < n:
+            raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {chosen.budget}")
+        rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
         with np.errstate(over="ignore"):
             for number, row in enumerate(rows):
                 as_finite(row, "" if single else f"row {number}, ")
+        self._stay_even()
         from banditmips.distributed._batch import BatchSearch
 
         checked = bool(self._settings["validate"])
         works: list[Work] = []
         results: list[SearchResult] = []
         n_exchanges = 0
-        largest = int(np.diff(self._first_rows).max())
-        size = max(1, min(_BATCH_BYTES // (8 * self._d), _STATE_BYTES // (8 * largest)))
+        largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
+        size = max(1, min(_BATCH_BYTES // (8 * d), _STATE_BYTES // largest))
+        n_first = min(summary.n_first for summary in self._summaries)
         with _quiet_about_queries(), _progress_bar(len(rows), chosen.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
+                masked = None if masks is None else masks[some]
                 search = BatchSearch(
-                    self._submit,
-                    self._client.gather,
-                    self._shards,
-                    self._first_rows,
-                    rows[some],
-                    None if masks is None else masks[some],
-                    k,
-                    chosen,
-                    self._known_range,
-                    at_hand,
+                    self._cluster, self._shards, self._homes, self._first_rows, rows[some], masked, k, chosen, n_first
                 )
                 search.run(advance)
                 results += [race.result(checked) for race in search.races]
@@ -270,7 +330,7 @@ class DistributedMIPS:
             found = results[0]
         else:
             found = SearchResult.stack(results) if results else empty_batch(k, False, checked)
-        found.labelled(chosen.seed, (n, self._d), self._ids)
+        found.labelled(chosen.seed, (n, d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
 
@@ -279,13 +339,9 @@ def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
     """Check options, and refuse those that shards cannot serve."""
     options = changed_options(base, changes)
     for name, served, why in (
-        ("budget", options.budget is None, "shards do not know what the others have used up"),
         ("ends", options.ends == "largest", "search for the negative queries instead"),
         ("trace", not options.trace, "no shard sees all rounds"),
         ("n_jobs", options.n_jobs == 1, "the cluster decides how many threads there are"),
-        ("sampling", options.sampling != "optimal", "no shard knows the column norms of the others"),
-        ("bound", options.bound != "codes", "shards keep coordinates, not codes"),
-        ("sigma", options.sigma != "estimate", "every shard would estimate another one"),
     ):
         if not served:
             raise ValueError(f"{name}={getattr(options, name)!r} is not possible over several workers: {why}")

@@ -22,8 +22,7 @@ class WorkerReport:
     n_multiplies, bytes_read : int
         As in `SearchResult`, for all queries together.
     bytes_exchanged : int
-        Reports that it sent, and values of atoms on other shards that it was handed (before Dask shares what one
-        worker's shards have in common). Queries and masks are not counted: every worker needs those.
+        Orders that it was handed, and reports that it sent; not the queries and masks, which every worker needs.
     seconds : float
         Time spent on its tasks.
     n_tasks : int

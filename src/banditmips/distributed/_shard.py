@@ -4,41 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from banditmips._index import BanditMIPS
+from banditmips._index import BanditMIPS, load
+from banditmips._search_options import Options
 from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.packed import PackedStore
-from banditmips.atoms.parts import PartStore
-from banditmips.atoms.sparse import SparseStore
+from banditmips.atoms.facts import collect_facts
 from banditmips.distributed._sources import open_part
 from banditmips.race.atom_set import AtomSet
-from banditmips.race.ways import why_not_sampled
 
-__all__ = ["Shard", "Summary", "fit_shard", "naming_global_rows", "summarise"]
+__all__ = ["Shard", "Summary", "fit_shard", "load_shard", "naming_global_rows", "save_shard", "summarise"]
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A fitted part of the atoms, and the global index of its first one."""
+    """An index of a part of the atoms, and the global index of its first one."""
 
-    atom_set: AtomSet
+    index: BanditMIPS
     first_row: int
-    extra_bytes: int
+
+    @property
+    def atom_set(self) -> AtomSet:
+        """The atoms; if they are in a saved file, it has been looked at."""
+        return self.index._fitted
 
     @property
     def n_atoms(self) -> int:
         """How many atoms it holds."""
-        return self.atom_set.store.shape[0]
+        return self.index.n_atoms
+
+    def known(self, options: Options) -> AtomSet:
+        """The atoms with the facts that a cosine needs, if nobody has collected them before."""
+        atoms = self.atom_set
+        if options.objective not in ("cosine", "correlation") or atoms.facts is not None:
+            return atoms
+        if "with facts" not in atoms.prepared:
+            atoms.prepared["with facts"] = replace(atoms, facts=collect_facts(atoms.store), prepared={})
+        known: AtomSet = atoms.prepared["with facts"]
+        return known
 
     def __sizeof__(self) -> int:
         """Let Dask know what it would move."""
-        atoms = self.atom_set
-        array = atoms.store.array if isinstance(atoms.store, DenseStore) else atoms.store
-        held = (array, atoms.facts, atoms.cache)
-        return sum(int(getattr(part, "nbytes", 0)) for part in held)
+        store = self.index._known.store
+        array = store.array if isinstance(store, DenseStore) else store
+        return int(getattr(array, "nbytes", 0)) + self.index.extra_bytes
 
 
 @dataclass(frozen=True)
@@ -47,47 +58,43 @@ class Summary:
 
     Attributes
     ----------
+    shape : (n, d)
     known_range : (low, high), or None
         Smallest and largest entry, if `fit` looked.
-    n_cached : int
-        Coordinates of each atom that are cached.
-    on_file : bool
-        Whether one coordinate costs as much as its whole page or chunk.
-    too_sparse : bool
-        Whether sampling a sparse matrix takes longer than multiplying all that it stores.
+    n_first : int
+        Cells of its codes that a race reads at first; 0 where there are none.
     extra_bytes : int
         Memory taken beside the atoms.
     """
 
+    shape: tuple[int, int]
     known_range: tuple[float, float] | None
-    n_cached: int
-    on_file: bool
-    too_sparse: bool
+    n_first: int
     extra_bytes: int
 
 
 def fit_shard(source: Any, rows: tuple[int, int] | None, first_row: int, settings: Mapping[str, Any]) -> Shard:
     """Read a part of the atoms once, as `BanditMIPS.fit` does."""
-    store = open_part(source, rows)
-    if settings["layout"] == "auto" and not isinstance(store, SparseStore):
-        settings = {**settings, "layout": "coordinates"}  # what the shards' rounds read
     with naming_global_rows(first_row):
-        index = BanditMIPS(**settings).fit(store)
-    return Shard(index._fitted, first_row, index.extra_bytes)
+        return Shard(BanditMIPS(**settings).fit(open_part(source, rows)), first_row)
+
+
+def save_shard(shard: Shard, path: str) -> None:
+    """Write a shard's index to a file."""
+    shard.index.save(path)
+
+
+def load_shard(path: str, first_row: int, verify: Any) -> Shard:
+    """Open a shard's index."""
+    return Shard(load(path, verify=verify), first_row)
 
 
 def summarise(shard: Shard) -> Summary:
     """Say what has to be known of a shard."""
-    atoms = shard.atom_set
-    too_sparse = isinstance(atoms.store, SparseStore) and why_not_sampled(atoms.store) is not None
-    return Summary(
-        known_range=atoms.seen_range,
-        n_cached=0 if atoms.cache is None else atoms.cache.n_coordinates,
-        on_file=isinstance(atoms.store, PackedStore)
-        or (isinstance(atoms.store, PartStore) and atoms.store.line_width > 1),
-        too_sparse=too_sparse,
-        extra_bytes=shard.extra_bytes,
-    )
+    atoms = shard.index._known
+    n, d = atoms.store.shape
+    n_first = 0 if atoms.codes is None else atoms.codes.n_first
+    return Summary((n, d), atoms.seen_range, n_first, shard.index.extra_bytes)
 
 
 @contextmanager

@@ -1,294 +1,270 @@
-"""One query on one shard: rounds among its own atoms, with guests from other shards, and exact scores."""
+"""One query on one shard: the race of an index, which pauses where other shards have something to say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import Options, as_finite
+from banditmips._validate import as_finite
+from banditmips.core.answer import Times, answer_survivors
 from banditmips.core.certain import QueryMoments
-from banditmips.core.rule import Rule
-from banditmips.core.sample_source import PerAtom
+from banditmips.core.code_source import CodeSource
+from banditmips.core.loop import Outcome, can_lead, lead, learn, race
+from banditmips.core.records import StopReason
+from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
-from banditmips.distributed._messages import Batch, Duel, Exact, Guests, Order, Play, Report, Screen
-from banditmips.distributed._plan import plan_rounds
-from banditmips.distributed._shard import Shard
-from banditmips.race.parts import Standing, play_rounds
+from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
 from banditmips.race.query import Query, known_of
-from banditmips.race.readers import SparseReader
-from banditmips.race.rules import least_sample, make_rule
-from banditmips.race.sampled import Contest, Problem, Reader
-from banditmips.race.sampling import SamplePrefix, UniformSampler
-from banditmips.race.ways import coordinate_way
+from banditmips.race.rules import compares_pairs
 
-__all__ = ["Pause", "ShardQuery"]
+if TYPE_CHECKING:
+    from banditmips.distributed._shard import Shard
+    from banditmips.race.sampled import Contest
 
-_MAX_VALUES, _MIN_ROWS = 1 << 20, 512
-"""Sampled values of a block of atoms that are held at a time (8 MB), and how many atoms a block has at least."""
+__all__ = ["ShardQuery"]
 
 N_REPORTED = 16
-"""Survivors that a shard reports at least, if it has them: where all are known, they can be brought together."""
+"""Survivors that a shard reports at least, if it has them: of those that are known, who has lost is known too."""
+_FEW_LEFT = 0.25
+"""Part of the atoms that certain bounds may leave, if it is to be worth hearing of other shards' bounds first: where
+more are left, those would hardly leave fewer."""
 
 
-class _GuestReader:
-    """A shard's reader that also knows the values of guests: the rows from `n_own` on."""
+class _PausingSource(CodeSource):
+    """Rounds on codes that pause where the others are to be heard."""
 
-    def __init__(self, reader: Reader, n_own: int, values: NDArray[Any], unit_costs: NDArray[np.int64]) -> None:
-        self._reader = reader
-        self._n_own = n_own
-        self._values = values
-        self._unit_costs = unit_costs
-        self.exact_cost = reader.exact_cost
-        self.exact = reader.exact
-        self.scatters = reader.scatters
+    until: int | None = None
 
-    def read(
-        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
-    ) -> NDArray[np.int64] | None:
-        """Read what lives here from the shard, and what does not from what was sent."""
-        own = int(np.searchsorted(rows, self._n_own))
-        out[own:] = self._values[rows[own:] - self._n_own, start : sample.coordinates.size]
-        counted = self._reader.read(rows[:own], sample, start, out[:own]) if own else None
-        if not isinstance(self._reader, SparseReader):
-            return counted
-        # Of sparse atoms only what is stored counts.
-        of_guests = (out[own:] != 0.0) @ self._unit_costs[sample.coordinates[start:]]
-        return of_guests if counted is None else np.append(counted, of_guests)
+    @property
+    def paused(self) -> bool:
+        return self.until is not None and self.size >= self.until
 
-
-@dataclass(frozen=True)
-class Pause:
-    """What a shard remembers of a query between two exchanges: its survivors, what they took, how far they are."""
-
-    rows: NDArray[np.int32]
-    seen: NDArray[np.int32]
-    n_rounds: int
-
-    def part(self, chosen: NDArray[np.bool_]) -> Pause:
-        """What is remembered of some of them."""
-        return Pause(self.rows[chosen], self.seen[chosen], self.n_rounds)
-
-    @classmethod
-    def of(cls, standing: Standing) -> Pause:
-        """What is needed to go on from a standing."""
-        return cls(standing.rows.astype(np.int32), standing.seen.astype(np.int32), standing.n_rounds)
-
-
-def _known_of_guests(guests: Guests) -> PerAtom:
-    return PerAtom(guests.row_scale, guests.centers, guests.needed_scatter, guests.offsets, guests.unrelated)
-
-
-def _nobody() -> Standing:
-    nothing, none = np.empty(0), np.empty(0, dtype=np.int64)
-    return Standing(none, nothing, nothing, none, 0, exact=False, within_epsilon=True, n_multiplies=0)
-
-
-def _regrouped(pauses: Sequence[Pause], n_values: int) -> Iterator[Pause]:
-    """Put together those who are equally far, in blocks whose `n_values` values for each atom can be held."""
-    step = max(_MAX_VALUES // n_values, _MIN_ROWS)
-    for n_rounds in sorted({pause.n_rounds for pause in pauses}):
-        rows = np.concatenate([pause.rows for pause in pauses if pause.n_rounds == n_rounds])
-        seen = np.concatenate([pause.seen for pause in pauses if pause.n_rounds == n_rounds])
-        order = np.argsort(rows)
-        for start in range(0, rows.size, step):
-            some = order[start : start + step]
-            yield Pause(rows[some], seen[some], n_rounds)
+    def can_go_on(self, size: int) -> bool:
+        return not self.paused and super().can_go_on(size)
 
 
 class ShardQuery(Query):
-    """One query on one shard. Rows are the shard's own, except where they are said to be global."""
+    """One query on one shard. Rows are the shard's own, except where they are said to be global.
 
-    def __init__(
-        self,
-        shard: Shard,
-        batch: Batch,
-        number: int,
-        k: int,
-        options: Options,
-        excluded: NDArray[np.bool_] | None = None,
-    ) -> None:
-        query = batch.queries[number]
-        first = least_sample(options, k, int(batch.n_candidates[number]))
-        rounds = self._rounds = plan_rounds(query, options, batch.at_hand, first)
-        # Every shard has to sample the same coordinates, whatever it could afford to cache.
-        options = replace(options, sampling=rounds.sampling)
-        super().__init__(shard.atom_set, as_finite(query, ""), k, options, excluded)
-        self._shard = shard
-        self._batch = batch
-        self._n_candidates = int(batch.n_candidates[number])
-        self._sizes = rounds.sizes
-        self._way = coordinate_way(self._situation)
-        if rounds.whole:
-            sampler = UniformSampler(self._query.size, options.seed, None)
-            reader = self._situation.reader(cached=True)
-            self._way = replace(self._way, sampler=sampler, reader=reader, share=1.0)
+    Attributes
+    ----------
+    ended : Outcome, or None
+        How the race ended here.
+    n_multiplies : int
+        What it has taken so far.
+    """
 
-    def _contest(self, rows: NDArray[np.int64]) -> Contest:
-        contest, facts = self._way.contest(super()._contest(rows)), self._atoms.facts
-        rows, shift, atoms = contest.candidates, self._rounds.shift, contest.atoms
-        offsets = np.zeros(rows.size) if atoms.offsets is None else atoms.offsets
-        unrelated, problem = np.zeros(rows.size), contest.problem
-        if facts is not None and self._rounds.level != 0.0:
-            # The query's mean is taken out of it: what it adds to a score is known.
-            offsets = offsets + shift * self._query.size * facts.means[rows]
-            unrelated = self._rounds.level * facts.scatter[rows]
-            rest = self._query - shift
-            problem = Problem(rest, (rest != 0.0).astype(np.int64), problem.objective)
-        known = PerAtom(atoms.row_scale, atoms.centers, atoms.needed_scatter, offsets, unrelated)
-        return replace(contest, atoms=known, problem=problem)
-
-    def _intervals(self, rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where the rows' scores lie for certain: the middles (their sizes, if the sign is free) and the upper ends."""
-        bounds, scores = known_of(self._atoms).bounds, self._product_map()
-        assert bounds is not None
-        assert scores is not None
-        alive = Survivors(rows, rows.size, self._k, self._options.absolute)
-        if not bounds.bound(alive, QueryMoments(self._query), scores):
-            return np.zeros(rows.size), np.full(rows.size, np.inf)
-        centre = alive.ranking()
-        return centre, centre + alive.radius_array
-
-    def screen(self) -> Standing:
-        """Leave out what k others of this shard beat for certain."""
-        rows = self._candidates
-        centre, upper = self._intervals(rows)
-        lower = 2.0 * centre - upper
-        kept = upper >= (np.partition(lower, -self._k)[-self._k] if rows.size > self._k else -np.inf)
-        return Standing(
-            rows=rows[kept],
-            scores=centre[kept],
-            radius=(upper - centre)[kept],
-            seen=np.zeros(int(kept.sum()), dtype=np.int64),
-            n_rounds=0,
-            exact=False,
-            within_epsilon=False,
-            n_multiplies=0,
+    def __init__(self, shard: Shard, batch: Batch, number: int, excluded: NDArray[np.bool_] | None) -> None:
+        options = batch.options
+        self._n_all = int(batch.n_candidates[number])
+        if options.budget is not None:
+            n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
+            options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
+        super().__init__(
+            shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded, len(batch.queries)
         )
+        self._first_row = shard.first_row
+        self._alive: Survivors | None = None
+        self._source: _PausingSource | None = None
+        self._known_times: Times | None = None
+        self._n_rounds = 0
+        self._waiting = self._reading = self._certain = False
+        self.ended: Outcome | None = None
+        self.n_multiplies = 0
 
-    def start(self) -> list[Pause]:
-        """Where the race stands before round one."""
-        rows = self._candidates.astype(np.int32)
-        return [Pause(rows, np.zeros_like(rows), 0)]
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the products with all atoms."""
+        return self.ended is not None and self.ended.handed_over
 
-    def play(self, pauses: Sequence[Pause], order: Play, guests: Guests | None) -> list[Standing]:
-        """Let the survivors play some rounds, block by block: a block is as good a place for a race as a shard."""
-        if order.bar > -np.inf:
-            pauses = [pause.part(self._intervals(pause.rows)[1] >= order.bar) for pause in pauses]
-        blocks = list(_regrouped(pauses, self._sizes[order.last_round - 1]))
-        # Even if nobody is left, there has to be something to report.
-        return [self._play_block(block, order, guests) for block in blocks] or [_nobody()]
+    def _split_over(self, contest: Contest) -> int:
+        """Atoms that delta is split over: those of all shards."""
+        return self._n_all
 
-    def _play_block(self, pause: Pause, order: Play, guests: Guests | None) -> Standing:
-        reader, n_own = self._way.reader, self._shard.n_atoms
-        contest = self._contest(pause.rows.astype(np.int64))
-        local = order.leaders - self._shard.first_row
-        announced = local[(local >= 0) & (local < n_own)]
-        n_guests = 0
-        if guests is not None:
-            guests = guests.part(np.isin(guests.rows, order.leaders[(local < 0) | (local >= n_own)]))
-            n_guests = guests.rows.size
-            rows_of_guests = n_own + np.arange(n_guests)
-            announced = np.append(announced, rows_of_guests)
-            reader = _GuestReader(reader, n_own, guests.values, contest.problem.unit_costs)
-            contest = replace(
-                contest,
-                candidates=np.append(contest.candidates, rows_of_guests),
-                atoms=contest.atoms.joined(_known_of_guests(guests)),
-            )
-        return self._play_rounds(contest, reader, order.last_round, pause.n_rounds, n_guests, announced)
-
-    def duel(self, order: Duel, guests: Guests) -> Standing:
-        """Let all survivors of all shards play some rounds."""
-        contest = replace(
-            self._contest(np.empty(0, dtype=np.int64)),
-            candidates=np.arange(guests.rows.size),
-            atoms=_known_of_guests(guests),
-        )
-        announced = np.flatnonzero(np.isin(guests.rows, order.leaders))
-        reader = _GuestReader(self._way.reader, 0, guests.values, contest.problem.unit_costs)
-        standing = self._play_rounds(contest, reader, order.last_round, order.n_played, 0, announced)
-        return replace(standing, rows=guests.rows[standing.rows] - self._shard.first_row)
-
-    def _play_rounds(
-        self,
-        contest: Contest,
-        reader: Reader,
-        last_round: int,
-        n_played: int,
-        n_guests: int,
-        announced: NDArray[np.int64],
-    ) -> Standing:
-        sampler = self._way.sampler
-        rule: Rule = make_rule(
-            self._options,
-            sampler,
-            self._query[self._support],
-            self._batch.known_range,
-            self._options.delta,
-            self._n_candidates,
-            self._k,
-        )
-        sizes = self._sizes[:last_round]
+    def follow(self, order: Order) -> None:
+        """Do what is asked for; where all products are wanted (`waits`), `finish` has to follow."""
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
-            return play_rounds(contest, reader, sampler, rule, sizes, n_played, n_guests, announced)
+            if isinstance(order, Exact):
+                self._compute(order.rows - self._first_row)
+            else:
+                self._play(order)
 
-    def finish(self, pauses: Sequence[Pause], order: Exact) -> Standing:
-        """Compute exact scores."""
-        if order.rows is None:
-            rows = np.sort(np.concatenate([pause.rows for pause in pauses])).astype(np.int64)
-            n_seen = sum(int(pause.seen.sum()) for pause in pauses)
+    def finish(self, products: NDArray[np.floating] | None) -> None:
+        """Answer by the products with all atoms of the shard."""
+        assert self.ended is not None
+        self.ended = self.all_products(products, self.ended)
+        self.n_multiplies = self.ended.n_multiplies
+        self._certain = True
+
+    def _play(self, order: Play) -> None:
+        if self._alive is None:
+            if self._wants_all():
+                self._leave_to_products()
+                return
+            self._alive = self._bounded()
+            self._waiting = order.waits and self._alive.n <= _FEW_LEFT * self._candidates.size
+            if self._waiting:
+                return
+        self._waiting = False
+        self._raise_bar(self._alive, order.bar)
+        if self.uses_codes():
+            self._play_on_codes(self._alive, order)
         else:
-            rows, n_seen = order.rows - self._shard.first_row, order.n_seen
-        return Standing(
-            rows=rows,
-            scores=self._exact.scores(rows),
-            radius=np.zeros(rows.size),
-            seen=np.zeros(rows.size, dtype=np.int64),
-            n_rounds=max(pause.n_rounds for pause in pauses),
-            exact=True,
-            within_epsilon=False,
-            n_multiplies=self._exact.cost(rows) - n_seen,
-        )
+            self._candidates = self._alive.row_array.copy()
+            if self._candidates.size:
+                self._end(self._race_on_samples())
+                self._certain = self.ended is not None and self.ended.delta_spent == 0.0
+            else:
+                self._end(Outcome(self._alive, StopReason.SEPARATED))
 
-    def report(self, standing: Standing, order: Order) -> Report:
-        """Say what the others need to know: the best atoms here, and those that lead; after a duel, all."""
-        scores = np.abs(standing.scores) if self._options.absolute else standing.scores
-        # Atoms that the sample cannot speak for have an infinite radius, and should not be made leaders.
-        best = np.lexsort((standing.rows, -scores, np.isinf(standing.radius)))
-        if isinstance(order, Screen):  # what counts is how good they are at least
-            best = np.lexsort((standing.rows, standing.radius - scores))
-        rows = standing.rows[best] + self._shard.first_row
-        told = np.arange(rows.size) < max(self._k, N_REPORTED)
-        if isinstance(order, Duel):
-            told[:] = True
-        elif isinstance(order, Play):
-            told |= np.isin(rows, order.leaders)
+    def _wants_all(self) -> bool:
+        """Whether everything is to be multiplied, before anything is looked at."""
+        all_wanted = self._options.delta == 0.0 or (self._n_all <= self._k and self._options.rescore)
+        hopeless = self.uses_codes() and self._codes_cannot_pay(self._times())
+        return (all_wanted or hopeless) and self._affordable(self._exact.cost(self._candidates), 0)
+
+    def _leave_to_products(self) -> None:
+        n_left = self._candidates.size if self._alive is None else self._alive.n
+        self.ended = self._handed_over(n_left)
+        self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
+
+    def _times(self) -> Times:
+        """What the steps of the race take: asked for at every step, and the same at all of them."""
+        if self._known_times is None:
+            self._known_times = super()._times()
+        return self._known_times
+
+    def _bounded(self) -> Survivors:
+        """The candidates that can win by what `fit` knows, with what it knows of their scores."""
+        alive, scores, bounds = self._survivors(), self._product_map(), known_of(self._atoms).bounds
+        if bounds is not None and scores is not None and bounds.bound(alive, QueryMoments(self._query), scores):
+            drop_certain(alive)
+        return alive
+
+    def _raise_bar(self, alive: Survivors, bar: float) -> None:
+        """Leave out what cannot reach the bar."""
+        alive.bar = max(alive.bar, bar)
+        if self._source is None or self._n_rounds == 0:  # nothing was read yet
+            drop_certain(alive)
+        elif self._code_rule().judge_round(self._source, self._n_rounds):
+            self._source.keep()
+
+    def _code_rule(self) -> CodeRule:
+        return CodeRule(self._options.delta, self._n_all)
+
+    def _play_on_codes(self, alive: Survivors, order: Play) -> None:
+        # Where multiplies are to be saved, few are read on if they have been reported before and there are others left.
+        may_read_on = alive.n > 0 and not order.finish and self._options.minimise == "multiplies"
+        if alive.n <= self._k and not (may_read_on and self._reading):
+            self._reading = may_read_on
+            self._stop(order, Outcome(alive, StopReason.SEPARATED))
+            return
+        if order.finish and self._source is None and self._n_all <= self._atoms.store.shape[0]:
+            self._answer_alone(alive, order)
+            return
+        source, times = self._source or self._make_source(alive), self._times()
+        source.until, source.n_multiplies = order.until, self.n_multiplies
+        self._source = source
+
+        def are_too_many(n_left: int) -> bool:
+            return source.hopeless or n_left * times.row >= times.full > 0.0
+
+        def hands_over(n_left: int) -> bool:
+            return not order.finish or are_too_many(n_left)
+
+        outcome = race(source, self._code_rule(), self._exact, self._limits(), self._n_rounds, hands_over)
+        self._n_rounds, self.n_multiplies = outcome.n_rounds, outcome.n_multiplies
+        self._reading = source.paused or outcome.stop_reason is StopReason.SEPARATED
+        if not outcome.handed_over and not (source.paused and outcome.stop_reason is StopReason.BUDGET):
+            self._stop(order, outcome)
+        elif not source.paused and are_too_many(alive.n):
+            self._leave_to_products()
+        elif order.leads and alive.n > self._k and can_lead(alive, self._exact, self._limits(), self.n_multiplies):
+            self.n_multiplies += lead(alive, self._exact)
+            self._raise_bar(alive, -np.inf)
+
+    def _answer_alone(self, alive: Survivors, order: Play) -> None:
+        """The race of an index, where there is no other shard."""
+        scores, times = self._product_map(), self._times()
+        assert scores is not None
+        known = known_of(self._atoms)
+        outcome = answer_survivors(known, alive, self._query, scores, self._exact, self._limits(), times)
+        self._n_rounds, self.n_multiplies = outcome.n_rounds, outcome.n_multiplies
+        self._certain = outcome.delta_spent == 0.0
+        if outcome.handed_over:
+            self._leave_to_products()
+        else:
+            self._stop(order, outcome)
+
+    def _make_source(self, alive: Survivors) -> _PausingSource:
+        known, scores, times = known_of(self._atoms), self._product_map(), self._times()
+        assert known.codes is not None
+        assert known.dither is not None
+        assert scores is not None
+        costs = (times.cell, times.row, times.full, times.prepare)
+        source = _PausingSource(alive, known.codes, self._query, known.dither, scores, costs)
+        source.row_cost = self._exact.cost(alive.row_array[:1])
+        return source
+
+    def _stop(self, order: Play, outcome: Outcome) -> None:
+        """End the race; but where few are left before its end was ordered, other shards may still beat them."""
+        if outcome.stop_reason is StopReason.SEPARATED and not order.finish:
+            return
+        outcome.n_multiplies, outcome.n_rounds = self.n_multiplies, self._n_rounds
+        self._end(outcome)
+        if order.finish and self._options.rescore:
+            self._rescore(outcome)
+            self.n_multiplies = outcome.n_multiplies
+
+    def _end(self, outcome: Outcome) -> None:
+        self.ended = outcome
+        self.n_multiplies, self._n_rounds = outcome.n_multiplies, outcome.n_rounds
+
+    def _compute(self, rows: NDArray[np.int64]) -> None:
+        """Make scores exact."""
+        if self.ended is None:
+            assert self._alive is not None
+            self.n_multiplies += learn(self._alive, rows, self._exact)
+            return
+        places = np.flatnonzero(np.isin(self.ended.survivors, rows) & ~self.ended.exact)
+        found = self.ended.survivors[places]
+        self.ended.scores[places] = self._exact.scores(found)
+        self.ended.radius[places], self.ended.exact[places] = 0.0, True
+        self.n_multiplies += self._exact.cost(found)
+
+    def report(self) -> Report:
+        """Say what the others need to know: the best atoms here, by their estimates and by what they reach at least."""
+        over = self.ended is not None
+        if self.ended is not None:
+            standing = self.ended
+        else:
+            assert self._alive is not None
+            standing = Outcome(self._alive, StopReason.SEPARATED)
+        ranking = np.abs(standing.scores) if self._options.absolute else standing.scores
+        told = np.zeros(ranking.size, dtype=np.bool_)
+        told[standing.best(self._k, self._options.absolute)] = True
+        if not over:
+            told[_largest(ranking - standing.radius, max(self._k, N_REPORTED))] = True
         return Report(
-            rows=rows[told],
-            scores=standing.scores[best][told],
-            radius=standing.radius[best][told],
-            seen=standing.seen[best][told],
-            exact=np.full(int(told.sum()), standing.exact),
-            n_survivors=standing.rows.size,
-            n_rounds=standing.n_rounds,
-            within_epsilon=standing.within_epsilon,
+            rows=standing.survivors[told] + self._first_row,
+            scores=standing.scores[told],
+            radius=standing.radius[told],
+            exact=standing.exact[told],
+            reach=1.0 if self._alive is None else self._alive.reach,
+            n_left=standing.n_survivors,
+            n_rounds=self._n_rounds,
+            waiting=self._waiting,
+            reading=self._reading,
+            over=over,
+            trusted=not over or self.uses_codes() or not compares_pairs(self._options),
+            certain=self._certain or self._n_rounds == 0,
+            stop_reason=standing.stop_reason if over else None,
         )
 
-    def guests(self, rows: NDArray[np.int64], last_round: int) -> Guests:
-        """Read what other shards need of these (global) rows in the rounds up to `last_round`."""
-        local = rows - self._shard.first_row
-        prefix = self._way.sampler.prefix(self._sizes[last_round - 1])
-        dtype = self._shard.atom_set.store.dtype.newbyteorder("=")
-        values = np.empty((rows.size, prefix.coordinates.size), dtype=dtype)
-        self._way.reader.read(local, prefix, 0, values)
-        atoms = self._contest(local).atoms
-        assert atoms.offsets is not None
-        assert atoms.unrelated is not None
-        return Guests(
-            rows, values, atoms.row_scale, atoms.centers, atoms.needed_scatter, atoms.offsets, atoms.unrelated
-        )
+
+def _largest(values: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    return np.argpartition(-values, count)[:count] if values.size > count else np.arange(values.size)

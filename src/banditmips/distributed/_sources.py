@@ -16,8 +16,9 @@ from banditmips._validate import as_store
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
+    from banditmips.distributed._cluster import Cluster
 
-__all__ = ["Part", "find_parts", "open_part"]
+__all__ = ["Part", "find_parts", "is_delayed", "open_part"]
 
 
 @dataclass(frozen=True)
@@ -27,41 +28,50 @@ class Part:
     Attributes
     ----------
     source
-        An array, a path, or a future of an array.
+        An array, a path, a future of an array, or a delayed one.
     rows
         Which rows of the source, if not all.
     shape
         (n, d) of the part.
+    home
+        The worker that it is on already, if any.
     """
 
     source: Any
     rows: tuple[int, int] | None
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
+    home: str | None = None
 
 
-def find_parts(client: Any, atoms: Any, n_shards: int | None) -> list[Part]:
+def find_parts(cluster: Cluster, atoms: Any, n_shards: int | None) -> list[Part]:
     """Cut a user's atoms into parts, without reading them.
 
     Parts without rows are left out.
     """
     dask_array = require("dask.array", extra="dask", purpose="banditmips.distributed")
     if isinstance(atoms, dask_array.Array):
-        parts = _blocks(client, atoms, n_shards)
+        parts = _blocks(atoms, n_shards)
     elif isinstance(atoms, (str, os.PathLike)):
-        parts = _row_ranges(client, os.fspath(atoms), n_shards)
+        parts = _row_ranges(cluster, os.fspath(atoms), n_shards)
     elif isinstance(atoms, (list, tuple)):
         if n_shards is not None:
             raise ValueError(f"n_shards cuts a Dask array or a file; a list of {len(atoms)} shards is cut already")
-        parts = _given(client, atoms)
+        parts = _given(cluster, atoms)
     else:
         raise TypeError(
-            "atoms must be a Dask array, the path of a file, or a list of shards (arrays, paths or futures of "
-            f"arrays), got {type(atoms).__name__}; dask.array.from_array makes a Dask array of an array"
+            "atoms must be a Dask array, the path of a file, or a list of shards (arrays, paths, delayed loaders or "
+            f"futures), got {type(atoms).__name__}; dask.array.from_array makes a Dask array of an array"
         )
     return _checked(parts)
 
 
-def _blocks(client: Any, atoms: Any, n_shards: int | None) -> list[Part]:
+def is_delayed(source: Any) -> bool:
+    """Whether a source is still to be computed."""
+    delayed: type = require("dask.delayed", extra="dask", purpose="banditmips.distributed").Delayed
+    return isinstance(source, delayed)
+
+
+def _blocks(atoms: Any, n_shards: int | None) -> list[Part]:
     """The blocks of a Dask array, made to hold whole rows."""
     if atoms.ndim != 2:
         raise ValueError(
@@ -71,15 +81,14 @@ def _blocks(client: Any, atoms: Any, n_shards: int | None) -> list[Part]:
     if np.isnan(n) or np.isnan(d):
         raise ValueError(f"atoms has a shape that Dask does not know, {atoms.shape}: call its compute_chunk_sizes()")
     cuts = atoms.chunks[0] if n_shards is None else tuple(np.diff(_even_cuts(n, n_shards)).tolist())
-    whole_rows = atoms.rechunk((cuts, -1))
-    futures = client.compute(list(whole_rows.to_delayed().ravel()))
-    return [Part(future, None, (rows, d)) for future, rows in zip(futures, cuts, strict=True)]
+    blocks = atoms.rechunk((cuts, -1)).to_delayed().ravel()
+    return [Part(block, None, (rows, d)) for block, rows in zip(blocks, cuts, strict=True)]
 
 
-def _row_ranges(client: Any, path: str, n_shards: int | None) -> list[Part]:
+def _row_ranges(cluster: Cluster, path: str, n_shards: int | None) -> list[Part]:
     """Ranges of the rows of a file, one for each worker unless more are wanted."""
-    n, d = client.submit(_shape_of, path, pure=False).result()
-    cuts = _even_cuts(n, n_shards or len(client.nthreads()))
+    ((n, d),) = cluster.gather([cluster.submit(_shape_of, path)])
+    cuts = _even_cuts(n, n_shards or max(len(cluster.workers()), 1))
     return [Part(path, (start, stop), (stop - start, d)) for start, stop in pairwise(cuts)]
 
 
@@ -87,15 +96,25 @@ def _even_cuts(n: int, n_parts: int) -> list[int]:
     return [n * part // n_parts for part in range(n_parts + 1)]
 
 
-def _given(client: Any, shards: Sequence[Any]) -> list[Part]:
+def _given(cluster: Cluster, shards: Sequence[Any]) -> list[Part]:
+    """Shards as they are given: arrays here, or somewhere that a worker has to look at."""
     future_type = require("distributed", extra="dask", purpose="banditmips.distributed").Future
-    shapes: list[Any] = []
-    for shard in shards:
-        if isinstance(shard, (str, os.PathLike, future_type)):
-            shapes.append(client.submit(_shape_of, shard, pure=False))
-        else:
-            shapes.append(_shape_of(shard))
-    return [Part(shard, None, shape) for shard, shape in zip(shards, client.gather(shapes), strict=True)]
+    workers = cluster.workers()
+    # What a loader returns has no shape before it is there: it is loaded where it will stay.
+    sources = [
+        cluster.compute(shard, workers[number % len(workers)] if workers else None) if is_delayed(shard) else shard
+        for number, shard in enumerate(shards)
+    ]
+    away = [number for number, source in enumerate(sources) if isinstance(source, (str, os.PathLike, future_type))]
+    looks = [cluster.submit(_shape_of, sources[number]) for number in away]
+    shapes = dict(zip(away, cluster.gather(looks, limited=False), strict=True))
+    futures = {number: source for number, source in enumerate(sources) if isinstance(source, future_type)}
+    held = cluster.client.who_has(list(futures.values())) if futures else {}
+    homes = {number: next(iter(held.get(future.key, ())), None) for number, future in futures.items()}
+    return [
+        Part(source, None, shapes[number] if number in shapes else _shape_of(source), homes.get(number))
+        for number, source in enumerate(sources)
+    ]
 
 
 def _shape_of(source: Any) -> tuple[int, ...]:

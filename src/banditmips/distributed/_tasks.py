@@ -1,141 +1,104 @@
-"""What runs on the workers: pure functions of a fitted shard, so that Dask can repeat them anywhere."""
+"""What runs on the workers: pure functions of a fitted shard, so that Dask can repeat them anywhere.
+
+Between two exchanges a worker remembers where the races of a batch stand, for as long as it has the batch. Whoever
+does not remember (another worker, after this one has died) plays again what was ordered before: it comes to the same.
+"""
 
 from __future__ import annotations
 
 import pickle
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import Options
-from banditmips.atoms.facts import collect_facts
+from banditmips._search import check_together, finish_by_products
 from banditmips.atoms.metering import metered
-from banditmips.distributed._messages import Batch, Duel, Guests, Order, Play, Report, Screen, Work
+from banditmips.distributed._messages import Batch, Order, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
-from banditmips.distributed._shard_query import Pause, ShardQuery
-from banditmips.race.parts import Standing
+from banditmips.distributed._shard_query import ShardQuery
 
-__all__ = ["Served", "Values", "as_is", "guest_values", "join_guests", "reply_of", "serve", "work_of"]
+__all__ = ["as_is", "serve"]
 
 
-@dataclass(frozen=True)
-class Served:
-    """What `serve` returns: the pauses stay on the worker, the reports and the account of the work are small."""
+@dataclass
+class _Standing:
+    """Where the races of a batch stand on one shard."""
 
-    pauses: Mapping[int, Sequence[Pause]]
-    reports: Mapping[int, Report]
-    work: Work
+    queries: dict[int, ShardQuery] = field(default_factory=dict)
+    n_exchanges: int = 0
 
-    def __sizeof__(self) -> int:
-        """Let Dask know what it would move."""
-        return sum(pause.rows.nbytes + pause.seen.nbytes for pauses in self.pauses.values() for pause in pauses)
+
+_standings: WeakKeyDictionary[Batch, dict[int, _Standing]] = WeakKeyDictionary()
 
 
 def serve(
-    shard: Shard,
-    batch: Batch,
-    k: int,
-    options: Options,
-    orders: Mapping[int, Order],
-    before: Served | None,
-    guests: Sequence[Mapping[int, Guests]],
-    excluded: NDArray[np.bool_] | None,
-) -> Served:
-    """Carry out one exchange's orders on one shard.
+    shard: Shard, batch: Batch, excluded: NDArray[np.bool_] | None, orders: Sequence[Mapping[int, Order]]
+) -> tuple[dict[int, Report], Work]:
+    """Follow the last orders of a batch on one shard.
 
     Parameters
     ----------
+    excluded : bool array of shape (1 or m, n of the shard), or None
+        Atoms that take no part.
     orders
-        For each query that the shard is asked about, by its number in the batch.
-    before
-        What the exchange before left here; None in the first one.
-    guests
-        Atoms that live elsewhere: the leaders, or in a duel all survivors, of the queries that are to be played.
-    excluded : bool, shape (m, n of the shard) or (1, n of the shard), or None
-        Atoms that take no part; for the first exchange only.
+        What was ordered for each query, exchange by exchange.
+
+    Returns
+    -------
+    The reports on each query that there were orders for, and the account of the work.
     """
     begin = time.perf_counter()
-    shard = _with_norms(shard, options)
-    pauses = {} if before is None else dict(before.pauses)
-    invited = {number: atoms for part in guests for number, atoms in part.items()}
-    if excluded is not None:
-        excluded = np.broadcast_to(excluded, (len(batch.queries), shard.n_atoms))
-    reports, n_multiplies, bytes_read = {}, {}, {}
-    for number, order in orders.items():
-        query = ShardQuery(shard, batch, number, k, options, None if excluded is None else excluded[number])
-        with metered() as meter, naming_global_rows(shard.first_row):
-            before_it = pauses.pop(number, None) or query.start()
-            if isinstance(order, Screen):
-                standing = query.screen()
-                pauses[number] = [Pause.of(standing)]
-            elif isinstance(order, Duel):
-                standing = query.duel(order, invited[number])
-            elif isinstance(order, Play):
-                standings = query.play(before_it, order, invited.get(number))
-                pauses[number] = [Pause.of(block) for block in standings]
-                standing = Standing.joined(standings)
-            else:
-                standing = query.finish(before_it, order)
-        reports[number] = query.report(standing, order)
-        n_multiplies[number], bytes_read[number] = standing.n_multiplies, meter.bytes_read
-    moved = sum(atoms.nbytes for atoms in invited.values()) + len(pickle.dumps(reports))
-    return Served(pauses, reports, Work(_here(), time.perf_counter() - begin, n_multiplies, bytes_read, moved))
+    standings = _standings.setdefault(batch, {})
+    standing = standings.get(shard.first_row)
+    if standing is None or standing.n_exchanges != len(orders) - 1:
+        standing = _Standing()
+        for earlier in orders[:-1]:
+            _follow(standing, shard, batch, excluded, earlier)
+    reports, n_multiplies, bytes_read = _follow(standing, shard, batch, excluded, orders[-1])
+    standings[shard.first_row] = standing
+    moved = len(pickle.dumps((reports, orders[-1])))
+    return reports, Work(_here(), time.perf_counter() - begin, n_multiplies, bytes_read, moved)
 
 
-@dataclass(frozen=True)
-class Values:
-    """What `guest_values` returns."""
-
-    guests: Mapping[int, Guests]
-    work: Work
-
-
-def guest_values(
-    shard: Shard, batch: Batch, k: int, options: Options, wanted: Mapping[int, tuple[NDArray[np.int64], int]]
-) -> Values:
-    """Read atoms that live here for other shards: for each query (global rows, last round to read for)."""
-    begin = time.perf_counter()
-    shard = _with_norms(shard, options)
-    found, bytes_read = {}, {}
-    for number, (rows, last_round) in wanted.items():
-        with metered() as meter, naming_global_rows(shard.first_row):
-            found[number] = ShardQuery(shard, batch, number, k, options).guests(rows, last_round)
-        bytes_read[number] = meter.bytes_read
-    return Values(found, Work(_here(), time.perf_counter() - begin, dict.fromkeys(wanted, 0), bytes_read))
-
-
-def join_guests(parts: list[Values]) -> dict[int, Guests]:
-    """Put together the guests of each query, from all the shards that they live on."""
-    numbers = sorted({number for part in parts for number in part.guests})
-    return {
-        number: Guests.joined([part.guests[number] for part in parts if number in part.guests]) for number in numbers
-    }
-
-
-def reply_of(served: Served) -> tuple[Mapping[int, Report], Work]:
-    """The part of what `serve` returns that has to travel."""
-    return served.reports, served.work
-
-
-def work_of(values: Values) -> Work:
-    """The account of what reading the guests took."""
-    return values.work
+def _follow(
+    standing: _Standing,
+    shard: Shard,
+    batch: Batch,
+    excluded: NDArray[np.bool_] | None,
+    orders: Mapping[int, Order],
+) -> tuple[dict[int, Report], dict[int, int], dict[int, int]]:
+    """Follow the orders of one exchange: the reports, and for each query the multiplies and the bytes read."""
+    with naming_global_rows(shard.first_row):
+        atoms = shard.known(batch.options)
+        check_together(atoms, batch.options)
+        n_multiplies, bytes_read = {}, {}
+        for number, order in orders.items():
+            with metered() as meter:
+                query = standing.queries.get(number)
+                if query is None:
+                    some = None if excluded is None else excluded[number % len(excluded)]
+                    query = standing.queries[number] = ShardQuery(shard, batch, number, some)
+                n_multiplies[number] = -query.n_multiplies
+                query.follow(order)
+            bytes_read[number] = meter.bytes_read
+        with metered() as meter:
+            finish_by_products(atoms, [standing.queries[number] for number in orders])
+        if orders:
+            bytes_read[next(iter(orders))] += meter.bytes_read
+    for number in orders:
+        n_multiplies[number] += standing.queries[number].n_multiplies
+    standing.n_exchanges += 1
+    return {number: standing.queries[number].report() for number in orders}, n_multiplies, bytes_read
 
 
 def as_is(value: Any) -> Any:
     """Make a value the result of a task: one that Dask sends once, and has again when a worker dies."""
     return value
-
-
-def _with_norms(shard: Shard, options: Options) -> Shard:
-    """The shard with the facts that a cosine needs, if nobody has collected them."""
-    if options.objective not in ("cosine", "correlation") or shard.atom_set.facts is not None:
-        return shard
-    return replace(shard, atom_set=replace(shard.atom_set, facts=collect_facts(shard.atom_set.store)))
 
 
 def _here() -> str:

@@ -46,7 +46,6 @@ lines with the files::
     buckets      <- sampled
     atom_set
     preparing    <- atom_set, buckets
-    parts        <- sampled, sampling, schedule
     full
     query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
     direct       <- costs, full, plan, query, rules, sampling
@@ -66,8 +65,6 @@ readers, lines, line_reader, ways
     costs as much as its neighbours (files); which of them a query samples, and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
-parts
-    The rounds of one shard, between two exchanges with the others.
 full
     The full product, and the rows that its rounding cannot tell from the best.
 atom_set, preparing
