@@ -92,13 +92,19 @@ def test_explain_names_the_way_and_the_reason(even, take):
     take(gather=1.0, probe_overhead=1.0, round_overhead=1.0)
     assert "way: all products, because a probe of a few atoms" in unprepared.explain(query)
     apart = np.linspace(0.0, 20.0, 300, dtype=np.float32)[:, np.newaxis] + atoms
-    assert "way: BottomKSampler" in bm.BanditMIPS(layout="none").fit(apart).explain(query)
+    unprepared = bm.BanditMIPS(layout="none").fit(apart)
+    assert "way: UniformSampler" in unprepared.explain(query)
+    take(gather=1.0, arithmetic=1.0, weigh=1.0, probe_overhead=1.0, round_overhead=1.0)
+    assert "way: BottomKSampler" in unprepared.explain(query**8)
 
 
 def test_explain_names_what_is_not_for_codes(even, take):
     atoms, query = even
     take(gather=1.0, probe_overhead=1.0, round_overhead=1.0)
-    assert "way: UniformSampler, bound bernstein" in bm.BanditMIPS(bound="bernstein").fit(atoms).explain(query)
+    bernstein = bm.BanditMIPS(bound="bernstein").fit(atoms)
+    assert "way: all products, because a probe of a few atoms" in bernstein.explain(query)
+    bernstein.set_params(minimise="multiplies")
+    assert "way: UniformSampler, bound bernstein" in bernstein.explain(query)
     assert "10 bins of 30 atoms by norm" in bm.BanditMIPS(bucket_size=30).fit(atoms).explain(query)
 
 

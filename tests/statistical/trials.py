@@ -96,7 +96,9 @@ def truth(name: str, n: int, d: int, number: int, objective: str) -> tuple[NDArr
     if objective == "neg_sqeuclidean":
         scores = np.array([-((v - query) ** 2).sum(axis=1) for query in q])
         return scores, eps * np.abs(scores) + fine * (lengths[0] + lengths[1]) ** 2
-    scores, rounding = q @ v.T, eps * (np.abs(q) @ np.abs(v).T)
+    # BLAS may be wrong by more than what is allowed for here: where the data have double precision, sums take more.
+    wide = np.longdouble if lowest is np.float64 else np.float64
+    scores, rounding = (q.astype(wide) @ v.astype(wide).T).astype(np.float64), eps * (np.abs(q) @ np.abs(v).T)
     if objective == "cosine":
         product = np.maximum(lengths[0] * lengths[1], np.finfo(np.float64).tiny)
         return scores / product, rounding / product + 4.0 * eps * np.abs(scores) / product

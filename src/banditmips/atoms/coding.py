@@ -15,9 +15,9 @@ from banditmips.core.rotation import Rotation
 
 __all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
 
-_LEAST_CENTRED, _MOST_CENTRED = 32, 256
+_LEAST_CENTRED, _MOST_CENTRED = 64, 256
 """Atoms whose mean is taken off all, a sixteenth of them between these two: the mean of 256 strays from that of all by
-a sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 32 by a 64th."""
+a sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 64 by a 128th."""
 
 
 _LEAST_CELLS = 1024

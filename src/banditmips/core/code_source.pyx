@@ -26,6 +26,8 @@ cdef double REGRET = 0.05
 """Part of the time of all products that a race may take without asking whether it pays."""
 cdef double MARGIN = 1.25
 """Beyond that a race goes on only if it promises to take so many times less than all products: by so much the plan may be wrong."""
+cdef double CAUTIOUS = 5.0
+"""Deviations by which a forecast of few multiplies is made: the best of many estimates promises too much."""
 cdef double ROUND_TIME = 3e3
 """Nanoseconds of a round whatever its size."""
 cdef double FINE_PART = 0.2
@@ -201,37 +203,36 @@ cdef class CodeSource(Source):
         return self.codes.n_cells * self.codes.n_bits * self.cell_time * (<double> FINE_BITS / COARSE_BITS)
 
     cdef double _time_left(self):
-        """What reading on to the end would take, as far as the estimates tell now: all signs, all bits if there are more, rows."""
+        """What reading on to the end would take, by the estimates of now: all signs, all bits if there are more, rows."""
         cdef int64_t last = self.codes.n_rungs - 1
         cdef double signs = self.alive.n * max(self.codes.n_cells - self.size, 0) * self.cell_time
-        cdef double n_left = self._will_be_left(last) if self.size < self.codes.n_cells else self.alive.n
+        cdef double n_left = self._will_be_left(last, self.quantile) if self.size < self.codes.n_cells else self.alive.n
         cdef double rows = n_left * self.row_time
+        cdef double fine
         if self.codes.n_bits > 1:
-            rows = min(
-                rows, n_left * self._fine_time() + FINE_PART * self.prepare_time + self._will_be_left(last + 1) * self.row_time
-            )
+            fine = n_left * self._fine_time() + FINE_PART * self.prepare_time
+            rows = min(rows, fine + self._will_be_left(last + 1, self.quantile) * self.row_time)
         return signs + rows
 
     cdef bint _cells_save_multiplies(self, int64_t size):
         """Whether reading on may take fewer multiplies than the survivors' rows.
 
-        Half of what a row takes is risked on codes; more only if reading on to the end of some round promises to save
-        twice as much: the best of many estimates promises too much.
+        Half of what a row takes is risked on codes; more only if reading on to the end of some round is likely to save it.
         """
         cdef int64_t t, n = self.alive.n, n_more
         if self.row_cost < 0 or 2 * size <= self.row_cost or self.size == 0:
             return self.row_cost < 0 or 2 * size <= self.row_cost
         for t in range(self.codes._errors.shape[0]):
             n_more = self.codes._ends[t] - self.size if t < self.codes.n_rungs else self.codes.n_cells
-            if n_more > 0 and 2 * n_more * n < (n - self._will_be_left(t)) * self.row_cost:
+            if n_more > 0 and n_more * n < (n - self._will_be_left(t, CAUTIOUS)) * self.row_cost:
                 return True
         return False
 
-    cdef double _will_be_left(self, int64_t rung):
-        """How many would be left if the codes were read up to this rung, as far as the estimates tell now."""
+    cdef double _will_be_left(self, int64_t rung, double quantile):
+        """How many would be left if the codes were read up to this rung, at so many deviations, by the estimates of now."""
         cdef Survivors alive = self.alive
         cdef Py_ssize_t t, n_left = 0
-        cdef double reach = self.quantile * self.rotated.norm * self.rotated.unit, bar, error
+        cdef double reach = quantile * self.rotated.norm * self.rotated.unit, bar, error
         if alive.n <= alive.k:
             return alive.n
         for t in range(alive.n):

@@ -132,10 +132,10 @@ class ShardQuery(Query):
         self.ended = self._handed_over(n_left)
         self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
 
-    def _times(self) -> Times:
+    def _times(self, n_queries: int = 1) -> Times:
         """What the steps of the race take: asked for at every step, and the same at all of them."""
         if self._known_times is None:
-            self._known_times = super()._times()
+            self._known_times = super()._times(n_queries)
         return self._known_times
 
     def _bounded(self) -> Survivors:

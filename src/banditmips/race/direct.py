@@ -168,7 +168,8 @@ class DirectSearch:
             Whether codes may be read.
         """
         query = PlainQuery(row)
-        if not query.is_fine:
+        # Of a query that is mostly 0 only some columns are read, elsewhere.
+        if not query.is_fine or 2 * query.n_nonzero <= row.size:
             return None
         if self._direct is None:
             # Whether sampling pays is asked elsewhere, where it can.

@@ -210,13 +210,13 @@ class Query:
         assert codes is not None
         product_map = self._product_map()
         assert product_map is not None
-        times = self._times()
+        times = self._times(self._n_queries)
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
             return self._handed_over(self._candidates.size)
         return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
-    def _times(self) -> Times:
-        """What the steps of a race on codes take; zeros where that does not matter."""
+    def _times(self, n_queries: int) -> Times:
+        """What the steps of a race on codes take for one of so many queries; zeros where that does not matter."""
         if self._options.minimise != "time":
             return NO_TIMES
         store, codes = self._atoms.store, self._atoms.codes
@@ -227,7 +227,7 @@ class Query:
         array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self._n_queries)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_queries)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take less time than the least that a race on codes would."""
@@ -429,7 +429,8 @@ class Query:
         return "\n".join([*lines, *(f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways))])
 
     def _explain_codes(self) -> list[str]:
-        codes, times = self._atoms.codes, self._times()
+        # Of the query alone, whatever it comes with: so a batch tells what its queries tell.
+        codes, times = self._atoms.codes, self._times(n_queries=1)
         assert codes is not None
         n = self._candidates.size
         left = self._certain_survivors().size
