@@ -169,7 +169,6 @@ def test_a_mask_factors_and_what_is_known_already(name, absolute, k):
         atoms, query = integers(seed)
         candidates = np.flatnonzero(rng.random(N) < 0.8)
         row_scale, offsets = rng.choice([0.5, 1.0, 2.0], N), 3e6 * rng.integers(-4, 5, N)
-        unrelated = 40e8 * D * rng.integers(0, 3, N)
         centers = atoms.mean(axis=1)
         scatter = ((atoms - centers[:, np.newaxis]) ** 2).sum(axis=1)
         needed = np.where(rng.random(N) < 0.5, np.nan, 0.95 * scatter)
@@ -181,11 +180,10 @@ def test_a_mask_factors_and_what_is_known_already(name, absolute, k):
             D,
             row_scale=row_scale,
             offsets=offsets,
-            unrelated=unrelated,
             centers=centers,
             needed_scatter=needed,
         )
-        known = PerAtom(row_scale, centers, needed, offsets, unrelated).part(candidates)
+        known = PerAtom(row_scale, centers, needed, offsets).part(candidates)
         slow, outcome = run_both(name, cells, sampler, k, absolute, known, candidates)
         compare(slow, outcome, k, absolute)
         assert np.isin(outcome.survivors, candidates).all()

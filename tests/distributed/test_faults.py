@@ -66,7 +66,9 @@ def test_two_processes_find_what_one_finds(both_workers):
     for options in ({"minimise": "multiplies"}, {"minimise": "multiplies", "rescore": False}, {}):
         alone, together = (index.search(queries, 2, **options) for index in (one, two))
         assert (np.sort(together.indices) == np.sort(alone.indices)).all()
-        assert together.n_multiplies.sum() <= 1.05 * alone.n_multiplies.sum()
+        # One after another: in a batch of one process, races in vain end for all queries that follow.
+        multiplies = sum(one.search(query, 2, **options).n_multiplies for query in queries)
+        assert together.n_multiplies.sum() <= 1.05 * multiplies
         assert len(together.workers) == 2
     assert together.n_exchanges <= 4  # for all queries together, where time is to be saved
 

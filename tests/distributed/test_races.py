@@ -227,7 +227,7 @@ def test_epsilon_stops_early_and_keeps_its_word(make_shards):
     atoms, queries = ratings(n=200, d=3_000, m=4)
     truth = queries @ atoms.T
     shards = make_shards(atoms, [30, 90])
-    epsilon = 0.02 * truth.max()
+    epsilon = 0.06 * truth.max()
     options = {"rescore": False, "minimise": "multiplies"}
     strict, loose = (shards.search(queries, 3, epsilon=e, **options) for e in (0.0, epsilon))
     assert loose.n_multiplies.sum() < strict.n_multiplies.sum()

@@ -9,7 +9,6 @@ from banditmips.core.survivors import Survivors
 
 MIN_SCATTER_SEEN: Final = 0.25
 LEAST_DIFFERENCE: Final = 1e-140
-MIN_VARIANCE: Final = 0.25
 
 def share_of_round(number: int) -> float: ...
 def drop_certain(alive: Survivors) -> None: ...

@@ -41,9 +41,6 @@ LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
 NO_SPREAD = 1e-12
 """Deviations of a difference of two scores, as a part of the larger, that are no more than rounding."""
-MIN_VARIANCE = 0.25
-"""Part of what a difference would vary by if query and atoms were unrelated, that it is taken to vary by at least where a part
-of the score was known beforehand: a sample that shows less has not seen what matters."""
 
 
 cdef double round_share(int number) noexcept nogil:
@@ -134,7 +131,8 @@ cdef class Rule:
         others = np.ones(alive.n, dtype=np.bool_)
         others[leaders] = False
         least = (ranking - radius)[leaders].min() + epsilon
-        return bool((ranking + radius < least)[others].all())
+        # As for those that are dropped, only the upper ends of the k best have to hold.
+        return bool((ranking + alive.reach * radius < least)[others].all())
 
 
 cdef class CodeRule(Rule):

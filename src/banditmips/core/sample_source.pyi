@@ -15,19 +15,16 @@ class PerAtom:
     centers: NDArray[np.float64]
     needed_scatter: NDArray[np.float64]
     offsets: NDArray[np.float64] | None
-    unrelated: NDArray[np.float64] | None
     def __init__(
         self,
         row_scale: NDArray[np.float64],
         centers: NDArray[np.float64],
         needed_scatter: NDArray[np.float64],
         offsets: NDArray[np.float64] | None = None,
-        unrelated: NDArray[np.float64] | None = None,
     ) -> None: ...
     @classmethod
     def nothing_known(cls, n: int) -> Self: ...
     def part(self, chosen: NDArray[np.integer[Any]] | NDArray[np.bool_]) -> PerAtom: ...
-    def joined(self, other: PerAtom) -> PerAtom: ...
 
 class SampleSource(Source):
     atoms: PerAtom

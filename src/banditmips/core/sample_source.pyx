@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from banditmips.core.loop cimport Source
-from banditmips.core.rule import MIN_VARIANCE
 from banditmips.core.statistics import Sample
 from banditmips.core.survivors cimport Survivors
 
@@ -19,16 +18,15 @@ class PerAtom:
         A factor on all of its terms (the cosine's norms).
     centers, needed_scatter : float64
         The mean of its entries, and what a sample must show of their scatter about it (NaN where nothing is known).
-    offsets, unrelated : float64, or None
-        The part of its score that is known already, and what the rest would vary by if the query and the candidate were
-        unrelated, for a sample of one cell: a sample that shows much less has not seen what matters.
+    offsets : float64, or None
+        The part of its score that is known already.
     """
 
-    __slots__ = ("centers", "needed_scatter", "offsets", "row_scale", "unrelated")
+    __slots__ = ("centers", "needed_scatter", "offsets", "row_scale")
 
-    def __init__(self, row_scale, centers, needed_scatter, offsets=None, unrelated=None):
+    def __init__(self, row_scale, centers, needed_scatter, offsets=None):
         self.row_scale, self.centers, self.needed_scatter = row_scale, centers, needed_scatter
-        self.offsets, self.unrelated = offsets, unrelated
+        self.offsets = offsets
 
     @classmethod
     def nothing_known(cls, n):
@@ -39,12 +37,7 @@ class PerAtom:
         """That of some of the candidates."""
         return PerAtom(*(None if (a := getattr(self, name)) is None else a[chosen] for name in self._order))
 
-    _order = ("row_scale", "centers", "needed_scatter", "offsets", "unrelated")
-
-    def joined(self, other):
-        """These candidates followed by those of `other`."""
-        parts = ((getattr(self, name), getattr(other, name)) for name in self._order)
-        return PerAtom(*(None if a is None else np.append(a, b) for a, b in parts))
+    _order = ("row_scale", "centers", "needed_scatter", "offsets")
 
 
 cdef class SampleSource(Source):
@@ -151,13 +144,9 @@ cdef class SampleSource(Source):
         """Variances of the leader's estimate less `sign` times each row's, and the largest part of one cell in each."""
         offsets, estimates = self.atoms.offsets, self.alive.estimate_array
         sampled = estimates if offsets is None else estimates - offsets
-        variance, shares = self.sample.paired_variances(
+        return self.sample.paired_variances(
             self._values[:, : self.size], self.atoms.row_scale, sampled, leader, sign, rows
         )
-        if self.atoms.unrelated is not None:
-            unrelated = MIN_VARIANCE * self.population / self.size * self.atoms.unrelated
-            variance = np.maximum(variance, unrelated[leader] + unrelated[rows])
-        return variance, shares
 
     cpdef int keep(self) except -1:
         kept = self.alive.beaten_array == 0

@@ -17,8 +17,8 @@ from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
-from banditmips.race.plan import SamplingPlan, code_times
-from banditmips.race.query import known_of
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, probe_quantile
+from banditmips.race.query import FEW_ENTRIES, known_of
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
 
@@ -111,7 +111,7 @@ class DirectSearch:
         self._k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
-        self._sampling_can_pay = {True: False, False: False}
+        self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
         store, here = atoms.store, costs()
@@ -119,10 +119,10 @@ class DirectSearch:
         assert store.rows is not None
         n, d = store.shape
         if atoms.codes is None:
-            first = least_sample(options, k, n)
+            self._first = least_sample(options, k, n)
             for weighted in (True, False):
                 plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
-                self._sampling_can_pay[weighted] = plan.can_pay(first)
+                self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, True, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
@@ -168,12 +168,11 @@ class DirectSearch:
             Whether codes may be read.
         """
         query = PlainQuery(row)
-        # Of a query that is mostly 0 only some columns are read, elsewhere.
-        if not query.is_fine or 2 * query.n_nonzero <= row.size:
+        # Of a query with few entries only their columns are read, elsewhere.
+        if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= row.size:
             return None
         if self._direct is None:
-            # Whether sampling pays is asked elsewhere, where it can.
-            return None if self._sampling_can_pay[query.unevenness > EVEN_ENOUGH] else Waiting(query, None)
+            return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
         alive = self._direct.survivors(query)
         if self._direct.few(alive):
             found = self._direct.finish(alive, query)
@@ -182,6 +181,15 @@ class DirectSearch:
             best, n_read = found
             return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
         return self._by_codes(atoms, query, alive) if races else Waiting(query, None)
+
+    def _may_sample(self, atoms: AtomSet, query: PlainQuery) -> bool:
+        """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
+        plan, options = self._sampling[query.unevenness > EVEN_ENOUGH], self.options
+        if plan is None:
+            return False
+        quantile = probe_quantile(plan.n, options.delta)
+        needed = coordinates_needed(atoms.store, query.exact, quantile, options.seed, options.absolute)
+        return plan.pays(max(needed, self._first), self._first)
 
     def finish(self, atoms: AtomSet, waiting: Waiting, products: NDArray[Any]) -> Answer | None:
         """Answer by all products; None where one of them is not finite."""

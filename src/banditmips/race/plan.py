@@ -29,6 +29,7 @@ __all__ = [
     "coordinates_needed",
     "file_times",
     "full_time",
+    "probe_quantile",
 ]
 
 NO_TIMES = Times()
@@ -127,6 +128,11 @@ class SamplingPlan:
             row_time=self.full / self.n,
             allowance=REGRET * self.full + expected,
         )
+
+
+def probe_quantile(n: int, delta: float) -> float:
+    """By how many deviations an atom has to be behind to be dropped, roughly."""
+    return float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(delta))))
 
 
 def coordinates_needed(

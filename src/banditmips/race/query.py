@@ -25,7 +25,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
-from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed, file_times
+from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed, file_times, probe_quantile
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
@@ -34,10 +34,14 @@ from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, wort
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["Query", "index_rows", "known_of"]
+__all__ = ["FEW_ENTRIES", "Query", "index_rows", "known_of"]
 
 _CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
+
+FEW_ENTRIES = 16
+"""A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
+as many that are read in a row, and rows are read whole unless that is more."""
 
 _WITHOUT_LENGTHS = ("cosine", "correlation")
 """Objectives that do not depend on the lengths of vectors."""
@@ -156,7 +160,7 @@ class Query:
         rows = index_rows(self._atoms)
         if rows is None:
             return ReaderExact(self._situation.reader())
-        few = self._objective == PRODUCT and self._support.size <= self._query.size // 2
+        few = self._objective == PRODUCT and FEW_ENTRIES * self._support.size <= self._query.size
         reader = self._situation.reader()
         columns = self._support if few else None
         exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
@@ -314,7 +318,7 @@ class Query:
             return "all products take less time than the least that sampling would"
         expected = 0.0
         if options.objective == "inner_product":
-            quantile = float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(options.delta))))
+            quantile = probe_quantile(n, options.delta)
             by_range = not compares_pairs(options)
             needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute, by_range)
             if not plan.pays(max(needed, first), first):
@@ -330,7 +334,6 @@ class Query:
             np.zeros(rows.size) if facts is None else facts.means[rows],
             np.full(rows.size, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter[rows],
             None if self._map.offsets is None else self._map.offsets[rows],
-            None if self._map.offsets is None else np.zeros(rows.size),
         )
         is_product = self._objective == PRODUCT
         unit_costs = (self._query != 0.0 if is_product else np.ones(self._query.size)).astype(np.int64)

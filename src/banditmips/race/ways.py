@@ -93,7 +93,7 @@ class Way:
 
 def _scaled_needs(atoms: PerAtom, share: float) -> PerAtom:
     """What is known of atoms, if only a share of their scatter lies where it can be sampled."""
-    return PerAtom(atoms.row_scale, atoms.centers, share * atoms.needed_scatter, atoms.offsets, atoms.unrelated)
+    return PerAtom(atoms.row_scale, atoms.centers, share * atoms.needed_scatter, atoms.offsets)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,6 @@ class SampledCells:
         0, 1 or 2: a coordinate adds q*v, -(q - v)^2 or -|q - v|.
     row_scale, offsets
         A factor on each atom's terms, and the part of its score that is known already.
-    unrelated
-        What each atom's estimate from a single coordinate would vary by, if it had nothing to do with the query.
     centers, needed_scatter
         Mean of each atom's entries, and what a sample must show of their scatter before it may speak of the atom.
     """
@@ -45,7 +43,6 @@ class SampledCells:
     objective: int = 0
     row_scale: NDArray[np.float64] | None = None
     offsets: NDArray[np.float64] | None = None
-    unrelated: NDArray[np.float64] | None = None
     centers: NDArray[np.float64] | None = None
     needed_scatter: NDArray[np.float64] | None = None
 

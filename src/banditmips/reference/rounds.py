@@ -123,9 +123,6 @@ class Rule:
         squares = (turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)) ** 2
         variance = squares.sum()
         share = squares.max() / variance if variance > 0.0 else 0.0
-        if cells.unrelated is not None:
-            least = 0.25 * cells.population / size * (cells.unrelated[rows[beater]] + cells.unrelated[rows[place]])
-            variance = max(variance, least)
         z = -float(stdtrit(size - 1, tail))
         hangs_on_one = share > max(2.0 / np.log(1.0 / tail), 2.0 / size)
         size_of_scores = max(abs(estimates[beater]), abs(estimates[place]))
