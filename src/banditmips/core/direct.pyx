@@ -107,8 +107,7 @@ def best_of_all(products, array, Rows rows, PlainQuery query, Py_ssize_t k, bint
     Best, or None where a number is not finite.
     """
     cdef Py_ssize_t n = rows.n, t, top = 0
-    cdef double[1024] room
-    cdef double bar, score, slack, largest = -INFINITY, total = 0.0
+    cdef double bar, slack, largest = -INFINITY, total = 0.0
     ranked = np.abs(products, dtype=np.float64) if absolute else products.astype(np.float64, copy=False)
     cdef const double[::1] values = ranked
     cdef double[::1] heap = np.empty(k)
@@ -126,12 +125,13 @@ def best_of_all(products, array, Rows rows, PlainQuery query, Py_ssize_t k, bint
     slack += 2.0 * limits.tiny * sqrt(rows.d) * (sqrt(rows.d) + norm)
     best = Best(k, absolute)
     bar = kth_largest(&values[0], n, k, &heap[0]) - slack
-    for t in range(n):
-        if values[t] >= bar:
-            score = rows.sum_terms(t, &query._exact[0], 0, room)
-            if not isfinite(score):
-                return None
-            best.add(t, score)
+    close = np.flatnonzero(ranked >= bar)
+    cdef const int64_t[::1] chosen = close
+    cdef const double[::1] scores = rows.scores(close, None, query.exact, 0)
+    for t in range(chosen.shape[0]):
+        if not isfinite(scores[t]):
+            return None
+        best.add(chosen[t], scores[t])
     return best
 
 
