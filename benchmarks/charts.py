@@ -36,9 +36,7 @@ def draw_real(rows: Sequence[Row], folder: Path) -> list[Path]:
     axes.axvline(1.0, color="black", lw=0.8)
     labels = [f"{row.work} {row.shape[0]:,} x {row.shape[1]:,}, {row.asked}" for row in chosen]
     axes.set_yticks(heights, labels, fontsize=8)
-    axes.set_xlabel(
-        "times as fast (median; than the better of NumPy BLAS and FAISS flat, or SciPy)"
-    )
+    axes.set_xlabel("times as fast (median; than the better of NumPy BLAS and FAISS flat, or SciPy)")
     axes.set_title("Real data, after fit, one query at a time", fontsize=10)
     axes.legend(loc="lower right", fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
