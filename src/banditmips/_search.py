@@ -269,7 +269,7 @@ def _run_queries(
 
     def begin(i: int) -> _Begun:
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], len(rows)))
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
 
     if single:
         begun = [begin(0)]

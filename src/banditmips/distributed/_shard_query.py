@@ -63,9 +63,7 @@ class ShardQuery(Query):
         if options.budget is not None:
             n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
             options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
-        super().__init__(
-            shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded, len(batch.queries)
-        )
+        super().__init__(shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded)
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
@@ -132,10 +130,10 @@ class ShardQuery(Query):
         self.ended = self._handed_over(n_left)
         self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
 
-    def _times(self, n_queries: int = 1) -> Times:
+    def _times(self) -> Times:
         """What the steps of the race take: asked for at every step, and the same at all of them."""
         if self._known_times is None:
-            self._known_times = super()._times(n_queries)
+            self._known_times = super()._times()
         return self._known_times
 
     def _bounded(self) -> Survivors:

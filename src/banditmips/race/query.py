@@ -88,8 +88,6 @@ class Query:
     options : Options
     excluded : bool array of shape (n,), or None
         Atoms that take no part.
-    n_queries : int
-        Queries that come together and would share their products.
     """
 
     def __init__(
@@ -99,11 +97,10 @@ class Query:
         k: int,
         options: Options,
         excluded: NDArray[np.bool_] | None,
-        n_queries: int = 1,
     ) -> None:
         self._atoms = atoms
         self._options = options
-        self._k, self._n_queries = k, n_queries
+        self._k = k
         n, d = atoms.store.shape
         if options.objective in _WITHOUT_LENGTHS:
             assert atoms.facts is not None
@@ -214,13 +211,13 @@ class Query:
         assert codes is not None
         product_map = self._product_map()
         assert product_map is not None
-        times = self._times(self._n_queries)
+        times = self._times()
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
             return self._handed_over(self._candidates.size)
         return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
-    def _times(self, n_queries: int) -> Times:
-        """What the steps of a race on codes take for one of so many queries; zeros where that does not matter."""
+    def _times(self) -> Times:
+        """What the steps of a race on codes take; zeros where that does not matter."""
         if self._options.minimise != "time":
             return NO_TIMES
         store, codes = self._atoms.store, self._atoms.codes
@@ -231,7 +228,7 @@ class Query:
         array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_queries)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take less time than the least that a race on codes would."""
@@ -288,7 +285,7 @@ class Query:
             return False
         if rows.size == self._candidates.size or not self._affordable(self._exact.cost(rows), 0):
             return False
-        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize, self._n_queries)
+        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
         return plan.rows_take_less(rows.size, least_sample(options, self._k, self._candidates.size))
 
     def _exactly(self, rows: NDArray[np.int64]) -> Outcome:
@@ -313,7 +310,7 @@ class Query:
             return None
         n, d = store.shape
         first = least_sample(options, self._k, self._candidates.size)
-        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, self._n_queries, self._is_weighted())
+        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted())
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0
@@ -432,8 +429,7 @@ class Query:
         return "\n".join([*lines, *(f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways))])
 
     def _explain_codes(self) -> list[str]:
-        # Of the query alone, whatever it comes with: so a batch tells what its queries tell.
-        codes, times = self._atoms.codes, self._times(n_queries=1)
+        codes, times = self._atoms.codes, self._times()
         assert codes is not None
         n = self._candidates.size
         left = self._certain_survivors().size
