@@ -265,7 +265,7 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
         return answer["result"]
 
-    def _receive(self, seconds=60):
+    def _receive(self, seconds=180):
         while b"\0" not in self._received:
             ready, _, _ = select.select([self._answers], [], [], seconds)
             part = os.read(self._answers, 1 << 20) if ready else b""
