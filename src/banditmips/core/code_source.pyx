@@ -22,8 +22,9 @@ cdef double LEAST_SQUARE = 1e-250
 COARSE_BITS, FINE_BITS = 4, 8
 """Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
 
-cdef double REGRET = 0.05
-"""Part of the time of all products that a race may take without asking whether it pays."""
+REGRET = 0.05
+"""Part of the time of all products that finding out whether a race pays may take."""
+cdef double _REGRET = REGRET
 cdef double MARGIN = 1.25
 """Beyond that a race goes on only if it promises to take so many times less than all products: by so much the plan may be wrong."""
 cdef double CAUTIOUS = 5.0
@@ -140,7 +141,6 @@ cdef class CodeSource(Source):
     cdef readonly int64_t n_cells_read
     cdef int64_t n_led, most
     cdef public int64_t row_cost
-    cdef bint first_round
 
     def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
         self.alive, self.codes, self.scores = alive, codes, scores
@@ -150,14 +150,8 @@ cdef class CodeSource(Source):
         # Having read all bits of a code is not to know the score: there is no end where a race would be exhausted.
         self.population = self.most + 1
         self.sums = np.zeros(alive.n, dtype=np.int64)
-        self.first_round = True
         self.row_cost = -1  # until it is told, rows are no choice
         self.n_led = -1
-
-    @property
-    def saves_time(self):
-        """Whether rounds are planned by the clock."""
-        return self.full_time > 0.0
 
     cpdef int64_t next_size(self) except -1:
         """Double by double for few multiplies; for time, the first cells of all atoms, then four times as many."""
@@ -186,7 +180,7 @@ cdef class CodeSource(Source):
             return not self._cells_save_multiplies(size)
         if self.rotated is None:
             return self.alive.n * self.row_time <= self.prepare_time + self._time_of_round(size)
-        if self.size and self.time_spent + self._time_of_round(size) > REGRET * self.full_time:
+        if self.size and self.time_spent + self._time_of_round(size) > _REGRET * self.full_time:
             if MARGIN * self._time_left() >= self.full_time:
                 self.hopeless = True
                 return True

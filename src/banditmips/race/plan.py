@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.answer import Times
+from banditmips.core.code_source import REGRET
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.race.costs import Costs
 from banditmips.race.schedule import TimedSchedule
@@ -34,8 +35,6 @@ __all__ = [
 
 NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
-REGRET = 0.05
-"""Part of the time of the full product that finding out whether sampling pays may take."""
 _BYTE_OF_FILE, _SEEK = 1.0, 50_000.0
 """Nanoseconds of a byte of a file and of going to another place in it: between those of the system's cache and of a
 disk, since nobody knows which of them a row comes from."""
