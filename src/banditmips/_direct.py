@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from banditmips._result import SearchResult, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
-from banditmips.race.atom_set import AtomSet
+from banditmips.core.loop import Outcome
+from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch
+from banditmips.race.cached import race_on_cache
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
 from banditmips.race.full import can_use_blas
 from banditmips.race.query import Query
 
-__all__ = ["bare_directly", "batch_directly", "directly"]
+__all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache"]
 
 _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
@@ -69,6 +71,41 @@ def _answered(
     if key[1].trace:
         result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
     return result
+
+
+def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
+    """Answer a query by what is cached of the atoms alone; None if that is not enough."""
+    outcome = race_on_cache(atom_set, row, k, options) if k < atom_set.store.shape[0] else None
+    if outcome is None:
+        return None
+    plan = f"{describe(atom_set)}\nway: cached coordinates alone" if options.trace else ""
+    trace = Trace(tuple(outcome.rounds), plan, outcome.n_raced) if options.trace else None
+    return of_outcome(outcome, k, options.absolute, not atom_set.unchecked, trace)
+
+
+def of_outcome(
+    outcome: Outcome, k: int, absolute: bool, checked: bool, trace: Trace | None, bytes_read: int = 0
+) -> SearchResult:
+    """Make the result of a query of what came of its race."""
+    best = outcome.best(k, absolute)
+    pad = k - best.size
+    scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
+    radius = np.append(outcome.radius[best], np.zeros(pad))
+    return SearchResult(
+        indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
+        scores=scores,
+        lower=scores - radius,
+        upper=scores + radius,
+        exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
+        n_multiplies=outcome.n_multiplies,
+        n_rounds=outcome.n_rounds,
+        n_survivors=outcome.n_survivors,
+        stop_reason=outcome.stop_reason,
+        delta_spent=outcome.delta_spent,
+        bytes_read=bytes_read,
+        checked=checked,
+        trace=trace,
+    )
 
 
 def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:

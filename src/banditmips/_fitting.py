@@ -80,9 +80,12 @@ class Checkpoint:
             raise ValueError(f"{self._path}: {problem}")
 
     @property
-    def centre(self) -> NDArray[Any] | None:
-        """The centre of the codes of a fit that was broken off."""
-        return None if self._found is None else np.array(self._found.arrays["centre"])
+    def looked(self) -> dict[str, NDArray[Any]] | None:
+        """What the first look of a fit that was broken off has shown."""
+        if self._found is None:
+            return None
+        arrays = self._found.arrays
+        return {name: np.array(arrays[name]) for name in ("centre", "axes") if name in arrays}
 
     def restore(self, collector: FactsCollector) -> int:
         """Give back what is known, and say of how many rows."""
@@ -123,9 +126,9 @@ class FitFollower:
         return self._checkpoint is not None
 
     @property
-    def centre(self) -> NDArray[Any] | None:
-        """The centre of the codes, if it is known from before."""
-        return None if self._checkpoint is None else self._checkpoint.centre
+    def looked(self) -> dict[str, NDArray[Any]] | None:
+        """What a first look at some atoms has shown, if it is known from before."""
+        return None if self._checkpoint is None else self._checkpoint.looked
 
     def begin(self, collector: FactsCollector) -> int:
         """Go on where a fit was broken off."""

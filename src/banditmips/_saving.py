@@ -22,6 +22,7 @@ from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
+    from banditmips.atoms.axes import Axes
     from banditmips.core.codes import Codes
 
 __all__ = ["Verify", "load_index", "save_index"]
@@ -56,13 +57,17 @@ _CODES = {
     "codes_rest": ArrayRule("u8", ("n", "words of later rounds")),
     "codes_finer": ArrayRule("u8", ("n", "words of finer bits")),
 }
+_AXES = {
+    "axes": ArrayRule("f4|f8", ("axes", "d"), optional=True),
+    "axes_along": ArrayRule("f4", ("axes", "n"), optional=True),
+}
 _STATES = ArrayRule("i8", ("files", 2))
 _REMOVED = {"removed": ArrayRule("b1", ("n",), optional=True)}
 _IDS = {
     "ids": ArrayRule("i8", ("n",), optional=True),
     "ids_text": ArrayRule("u4", ("n", "characters"), below=sys.maxunicode + 1, optional=True),
 }
-_LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre"))
+_LOOKED_AT = frozenset((*_FACTS, *_REMOVED, *_IDS, "cache_order", "codes_centre", *_AXES))
 
 
 def save_index(
@@ -89,6 +94,8 @@ def save_index(
         arrays["scatter"] = facts.scatter
         arrays["column_squares"] = facts.column_squares
         arrays["range"] = np.array([facts.low, facts.high])
+    if atom_set.axes is not None:
+        arrays["axes"], arrays["axes_along"] = atom_set.axes.directions, atom_set.axes.along
     if cache is not None:
         arrays["cache_order"], arrays["cache_prefix"] = cache.order, cache.values
     if codes is not None:
@@ -240,10 +247,23 @@ def _get_atom_set(
         cache = WarmCache(found["cache_order"], found["cache_prefix"])
     if "codes" in metadata:
         codes = _get_codes(arrays, metadata["codes"], sizes)
+    axes = None if facts is None else _get_axes(arrays, sizes)
     removed = checked_arrays(arrays, _REMOVED, sizes, dtypes).get("removed")
     if removed is not None:
         removed = np.array(removed)  # out of the file: whoever asks how many they are does not look at the file first
-    return AtomSet(store, facts=facts, codes=codes, cache=cache, removed=removed, unchecked=unchecked)
+    return AtomSet(store, facts=facts, axes=axes, codes=codes, cache=cache, removed=removed, unchecked=unchecked)
+
+
+def _get_axes(arrays: Mapping[str, NDArray[Any]], sizes: dict[str, int]) -> Axes | None:
+    """Make axes of their arrays, if there are any."""
+    from banditmips.atoms.axes import MOST_AXES, Axes
+
+    found = checked_arrays(arrays, _AXES, sizes, {})
+    if not found:
+        return None
+    if len(found) < len(_AXES) or not 1 <= sizes["axes"] <= MOST_AXES:
+        raise ValueError(f"its axes are {sizes['axes']} with {', '.join(found)}: not what belongs together")
+    return Axes(found["axes"], found["axes_along"])
 
 
 def _get_codes(arrays: Mapping[str, NDArray[Any]], told: Any, sizes: dict[str, int]) -> Codes:

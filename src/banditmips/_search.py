@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._direct import bare_directly, batch_directly
+from banditmips._direct import bare_directly, batch_directly, of_outcome, on_cache
 from banditmips._ends import at_ends, negative
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._result import SearchResult, StopReason
@@ -267,7 +267,10 @@ def _run_queries(
             results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in found]
             return results[0] if single else SearchResult.stack(results)
 
-    def begin(i: int) -> _Begun:
+    def begin(i: int) -> _Answer:
+        short = on_cache(atom_set, rows[i], k, options) if masks is None and atom_set.cache is not None else None
+        if short is not None:
+            return _Done(short)
         query = as_finite(rows[i], "" if single else f"row {i}, ")
         return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
 
@@ -367,26 +370,30 @@ class _Begun:
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
         """Put the result together."""
-        outcome = self.outcome
-        best = self.query.best(outcome)
-        pad = k - best.size
-        scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
-        radius = np.append(outcome.radius[best], np.zeros(pad))
-        return SearchResult(
-            indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
-            scores=scores,
-            lower=scores - radius,
-            upper=scores + radius,
-            exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
-            n_multiplies=outcome.n_multiplies,
-            n_rounds=outcome.n_rounds,
-            n_survivors=outcome.n_survivors,
-            stop_reason=outcome.stop_reason,
-            delta_spent=outcome.delta_spent,
-            bytes_read=self.bytes_read,
-            checked=checked,
-            trace=self.query.trace(outcome) if options.trace else None,
-        )
+        trace = self.query.trace(self.outcome) if options.trace else None
+        return of_outcome(self.outcome, k, options.absolute, checked, trace, self.bytes_read)
+
+
+class _Done:
+    """A query that is answered without anybody having looked at all of it."""
+
+    waits = False
+
+    def __init__(self, result: SearchResult) -> None:
+        self._result = result
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        raise AssertionError("it waits for nothing")
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        raise AssertionError("it waits for nothing")
+
+    def result(self, k: int, options: Options, checked: bool) -> SearchResult:
+        return self._result
+
+
+_Answer = _Begun | _Done
 
 
 class MayWait(Protocol):
@@ -437,7 +444,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 
 
-def _with_progress(results: Iterator[_Begun], m: int, progress: bool) -> Iterator[_Begun]:
+def _with_progress(results: Iterator[_Answer], m: int, progress: bool) -> Iterator[_Answer]:
     if not progress:
         yield from results
         return

@@ -1,15 +1,18 @@
 """What `fit` knows: every score lies where the certain bounds say, and nothing that could win is dropped by them."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import banditmips as bm
 from banditmips.atoms import DenseStore
+from banditmips.atoms.axes import MOST_AXES, Axes, AxesKeeper, directions_of
 from banditmips.atoms.facts import collect_facts
-from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
+from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
-from banditmips.race.query import _CERTAIN_ROUNDING
+from banditmips.race.known import certain_bounds
 
 N, D = 60, 700
 
@@ -60,34 +63,49 @@ def too_huge(rng):
 KINDS = [level, centred, heavy, far_from_zero, constant_atoms, one_spike, along_the_query, huge]
 
 
-def bounded(atoms, query, absolute=False, k=1, scores=None):
+def axes_of(atoms, n_axes):
+    """Axes of these atoms, whether they are worth keeping or not."""
+    if n_axes == 0:
+        return None
+    rest = atoms.astype(np.float64) - atoms.mean(axis=1, keepdims=True)
+    directions = np.linalg.qr(rest[:n_axes].T + 1e-9 * np.random.default_rng(0).normal(size=(D, n_axes)))[0]
+    directions -= directions.mean(axis=0)
+    directions = np.linalg.qr(directions)[0].T
+    axes = Axes.along_these(np.ascontiguousarray(directions, dtype=atoms.dtype), len(atoms))
+    AxesKeeper(axes).add(0, atoms, 0)
+    return axes
+
+
+def bounded(atoms, query, absolute=False, k=1, scores=None, n_axes=0):
     """Where every score lies, with what `fit` records."""
     facts = collect_facts(DenseStore(atoms))
-    bounds = CertainBounds(facts.means, np.sqrt(facts.scatter), atoms.shape[1], _CERTAIN_ROUNDING)
+    bounds = certain_bounds(facts, axes_of(atoms, n_axes), atoms.shape[1])
     alive = Survivors(None, len(atoms), k, absolute)
-    assert bounds.bound(alive, QueryMoments(query), scores or ScoreMap())
+    assert bounds.bound(alive, MeasuredQuery(query), scores or ScoreMap())
     return alive
 
 
+@pytest.mark.parametrize("n_axes", [0, 1, MOST_AXES])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("make", KINDS)
-def test_scores_lie_within_their_bounds(make, dtype):
+def test_scores_lie_within_their_bounds(make, dtype, n_axes):
     for seed in range(5):
         atoms, query = (part.astype(dtype) for part in make(np.random.default_rng(seed)))
         scores = atoms.astype(np.float64) @ query.astype(np.float64)
-        alive = bounded(atoms, query)
+        alive = bounded(atoms, query, n_axes=n_axes)
         assert (np.abs(scores - alive.estimate_array) <= alive.radius_array).all()
 
 
+@pytest.mark.parametrize("n_axes", [0, 3])
 @pytest.mark.parametrize("absolute", [False, True])
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("make", [*KINDS, too_huge])
-def test_the_best_are_never_dropped(make, k, absolute):
+def test_the_best_are_never_dropped(make, k, absolute, n_axes):
     for seed in range(10):
         atoms, query = make(np.random.default_rng(seed))
         scores = atoms @ query
         best = np.argsort(-np.abs(scores) if absolute else -scores)[:k]
-        alive = bounded(atoms, query, absolute, k)
+        alive = bounded(atoms, query, absolute, k, n_axes=n_axes)
         drop_certain(alive)
         assert np.isin(best, alive.row_array).all()
 
@@ -104,9 +122,9 @@ def test_factors_and_offsets_move_the_bounds():
 def test_a_query_whose_squares_are_nothing_or_too_large_bounds_nothing(scale):
     atoms, query = centred(np.random.default_rng(0))
     facts = collect_facts(DenseStore(atoms))
-    bounds = CertainBounds(facts.means, np.sqrt(facts.scatter), D, _CERTAIN_ROUNDING)
+    bounds = certain_bounds(facts, None, D)
     alive = Survivors(None, N, 1, False)
-    assert not bounds.bound(alive, QueryMoments(scale * query), ScoreMap())
+    assert not bounds.bound(alive, MeasuredQuery(scale * query), ScoreMap())
     np.testing.assert_array_equal(alive.radius_array, np.inf)
 
 
@@ -117,11 +135,51 @@ def test_level_data_are_told_apart_by_their_means():
     assert alive.n < N / 4
 
 
+def test_axes_are_kept_where_atoms_have_directions_in_common():
+    rng = np.random.default_rng(0)
+    common, noise = rng.normal(size=(2, D)), rng.normal(size=(64, D)).astype(np.float32)
+    shared = (rng.normal(size=(64, 2)) @ common).astype(np.float32)
+    assert directions_of(noise, 10_000) is None
+    assert directions_of(shared + 0.1 * noise, 100) is None  # too few atoms for the memory of one more
+    axes = directions_of(shared + 0.1 * noise, 10_000)
+    assert axes is not None
+    assert axes.shape == (2, D)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-6)
+    np.testing.assert_allclose(axes.sum(axis=1), 0.0, atol=1e-5)
+    assert directions_of(np.full((64, D), np.inf, dtype=np.float32), 10_000) is None
+    assert directions_of(np.ones((64, D), dtype=np.float32), 10_000) is None
+
+
+def test_axes_shorten_the_intervals_of_atoms_that_lie_along_them():
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=D)
+    atoms = rng.normal(size=(N, 1)) * query + 0.3 * rng.normal(size=(N, D))
+    plain, better = bounded(atoms, query), bounded(atoms, query, n_axes=3)
+    drop_certain(plain)
+    drop_certain(better)
+    assert plain.n > 3 * better.n
+
+
+def test_an_index_keeps_axes_through_adding_saving_and_pickling(tmp_path):
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=4_000)
+    atoms = (rng.normal(size=(300, 1)) * query + 0.3 * rng.normal(size=(300, 4_000))).astype(np.float32)
+    index = bm.BanditMIPS().fit(atoms[:200])
+    assert "1 axis" in index.explain(query)
+    index.add(atoms[200:])
+    index.save(tmp_path / "index.bm")
+    for other in (index, bm.load(tmp_path / "index.bm"), pickle.loads(pickle.dumps(index))):
+        assert "1 axis" in other.explain(query)
+        result = other.search(query)
+        assert result.indices[0] == np.argmax(atoms @ query)
+        assert result.n_multiplies <= 8 * 4_000  # certain bounds leave a few
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_moments_of_a_query(dtype):
     for size in (1, 7, 1_000, 5_003):
         query = (1.0 + np.random.default_rng(size).normal(size=size)).astype(dtype)
-        exact, moments = query.astype(np.float64), QueryMoments(query)
+        exact, moments = query.astype(np.float64), MeasuredQuery(query)
         allowed = 4.0 * float(np.finfo(dtype).eps)
         assert abs(moments.total - exact.sum()) <= allowed * np.abs(exact).sum()
         assert moments.size == pytest.approx(np.abs(exact).sum(), rel=allowed)

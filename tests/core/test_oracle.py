@@ -78,7 +78,7 @@ def run_both(name, cells, sampler, k, absolute, per_atom, candidates):
     source = SampleSource(
         Survivors(candidates, candidates.size, k, absolute),
         per_atom,
-        Problem(cells.query, costs, cells.objective),
+        Problem(cells.query, cells.objective, costs),
         reader,
         sampler,
         Schedule(),

@@ -25,9 +25,9 @@ N_ATOMS, D, SIZE = 7, 400, 60
 
 
 def source_of(atoms, query, sampler, k=1, absolute=False, known=None):
-    n, d = atoms.shape
+    n = len(atoms)
     reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
-    problem = Problem(query, np.ones(d, dtype=np.int64), PRODUCT)
+    problem = Problem(query, PRODUCT)
     known = known or PerAtom.nothing_known(n)
     return SampleSource(Survivors(None, n, k, absolute), known, problem, reader, sampler, Schedule())
 

@@ -7,19 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.axes import directions_of
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.panels import Panels
+from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.codes import MAX_BITS, Codes, bytes_for_atom
-from banditmips.core.rotation import Rotation
 
-__all__ = ["CodesKeeper", "CodesSize", "choose_codes", "codes_size"]
+__all__ = ["CodesKeeper", "CodesSize", "codes_size", "first_look"]
 
 _LEAST_CENTRED, _MOST_CENTRED = 64, 256
 """Atoms whose mean is taken off all, a sixteenth of them between these two: the mean of 256 strays from that of all by
 a sixteenth of the atoms' deviation, which makes intervals longer by a 500th; that of 64 by a 128th."""
 
 
+_MOST_LOOKED_AT = 1 << 24
+"""Entries of atoms by which axes are looked for, at most."""
 _LEAST_CELLS = 1024
 """Signs of which fewer would hardly tell atoms apart."""
 
@@ -45,46 +48,49 @@ def codes_size(d: int, bytes_of_atom: float | None) -> CodesSize | None:
     return CodesSize(n_cells, 1) if n_cells >= min(_LEAST_CELLS, width) else None
 
 
-def choose_codes(
-    store: AtomStore, seed: int, size: CodesSize, panels: Panels, centre: NDArray[Any] | None = None
-) -> Codes:
-    """Make room for the codes of all atoms, about the mean of some of them, unless the centre is known."""
+def first_look(store: AtomStore, panels: Panels) -> dict[str, NDArray[Any]]:
+    """Look at some atoms before all are read: their mean is the ``centre`` of codes; ``axes``, if there are any."""
     n, d = store.shape
-    if centre is None:
-        centre = _mean_of_some(store, panels)
-        if store.dtype.itemsize <= 4:
-            centre = centre.astype(np.float32)
-        # Not finite where an entry is not (the pass over the atoms will say which), or where sums overflow.
-        if not np.isfinite(centre).all():
-            centre = np.zeros(d, dtype=centre.dtype)
-    return Codes(Rotation(d, seed), centre, n, size.n_cells, size.n_bits)
+    mean, some = _mean_and_some(store, panels)
+    centre = mean.astype(some.dtype)
+    # Not finite where an entry is not (the pass over the atoms will say which), or where sums overflow.
+    looked = {"centre": centre if np.isfinite(centre).all() else np.zeros(d, dtype=some.dtype)}
+    axes = directions_of(some, n)
+    return looked if axes is None else {**looked, "axes": axes}
 
 
-def _mean_of_some(store: AtomStore, panels: Panels) -> NDArray[np.float64]:
-    """Mean of rows from all over; of the first ones, where others could not be had without reading most of a file."""
+def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Mean of rows from all over, and some of them; of the first ones, where others would be most of a file."""
     n, d = store.shape
     most = min(n, _MOST_CENTRED, max(_LEAST_CENTRED, n // 16))
     rows = panels.spread_rows(most)
+    if rows is None:
+        first = panels.first()
+        rows = np.arange(0, len(first), -(-len(first) // most))
+
+        def read(chosen: NDArray[np.int64]) -> NDArray[Any]:
+            return first[chosen]
+    else:
+
+        def read(chosen: NDArray[np.int64]) -> NDArray[Any]:
+            if isinstance(store, DenseStore):
+                return np.asarray(store.array[chosen])
+            values = np.empty((chosen.size, d))
+            store.gather(chosen, np.arange(d), values)
+            return values
+
+    # Of an entry there are up to four copies in double precision while axes are looked for.
+    affordable = _MOST_LOOKED_AT if not isinstance(store, PartStore) else min(store.memory_limit // 32, _MOST_LOOKED_AT)
+    wanted = -(-rows.size // max(1, min(_LEAST_CENTRED, affordable // d)))
     total = np.zeros(d)
+    some: list[NDArray[Any]] = []
+    step = wanted * max(1, min(1 << 22, affordable) // (wanted * d))
     with np.errstate(over="ignore", invalid="ignore"):
-        if rows is None:
-            first = panels.first()
-            step = -(-len(first) // most)
-            some = first[::step]
-            for values in some:
-                total += values
-            return total / len(some)
-        if isinstance(store, DenseStore):
-            for row in rows:
-                total += store.array[row]
-            return total / rows.size
-        step = max(1, (1 << 22) // d)
-        columns = np.arange(d)
         for start in range(0, rows.size, step):
-            values = np.empty((min(step, rows.size - start), d))
-            store.gather(rows[start : start + step], columns, values)
-            total += values.sum(axis=0)
-        return total / rows.size
+            values = read(rows[start : start + step])
+            total += values.sum(axis=0, dtype=np.float64)
+            some.append(values[::wanted].astype(np.float32 if store.dtype.itemsize <= 4 else np.float64))
+    return total / rows.size, np.concatenate(some)
 
 
 class CodesKeeper:

@@ -40,8 +40,9 @@ class Follower(Protocol):
     ----------
     resumes : bool
         Whether a pass that was broken off is to be gone on with, for which rows must be read one after another.
-    centre : array of shape (d,), or None
-        The centre of the codes, if it is known from a pass that was broken off.
+    looked : dict or None
+        What a first look at some atoms has shown (`banditmips.atoms.coding.first_look`), if it is known from a pass
+        that was broken off.
     """
 
     @property
@@ -49,8 +50,8 @@ class Follower(Protocol):
         """Whether a pass that was broken off is to be gone on with."""
 
     @property
-    def centre(self) -> NDArray[Any] | None:
-        """The centre of the codes."""
+    def looked(self) -> dict[str, NDArray[Any]] | None:
+        """What a first look at some atoms has shown."""
 
     def begin(self, collector: FactsCollector) -> int:
         """Return how many rows are known from a pass that was broken off, which the collector knows then."""
@@ -63,7 +64,7 @@ class _NoFollower:
     """Nobody follows."""
 
     resumes = False
-    centre = None
+    looked = None
 
     def begin(self, collector: FactsCollector) -> int:
         return 0

@@ -9,7 +9,7 @@ through this loop, and a trace is a record of what it did.
 
 A query of a fitted index takes these steps (`answer`):
 
-1. *certain bounds*: means and scatters of the atoms leave those that can win at all, without a multiply;
+1. *certain bounds*: means, norms and a few axes leave those that can win at all, without a multiply;
 2. *leaders*: where it is cheap, the exact scores of the k most promising raise the bar for the others;
 3. *codes*: the query is rotated and rounded, and rounds read more and more bits of the survivors;
 4. *exact rows* of those that are left, the most promising first, as long as they can win.
@@ -35,7 +35,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     sample_source     <- loop, statistics, survivors
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors
-    direct            <- kernels, rows, survivors
+    direct            <- certain, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels

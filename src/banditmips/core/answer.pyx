@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
-from banditmips.core.certain import CertainBounds, QueryMoments
+from banditmips.core.certain import CertainBounds, MeasuredQuery
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
 from banditmips.core.loop import Outcome, can_lead, lead, race
@@ -59,7 +59,7 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     Outcome
         ``handed_over`` where the full product of all atoms would be faster.
     """
-    if known.bounds is not None and known.bounds.bound(alive, QueryMoments(query), scores):
+    if known.bounds is not None and known.bounds.bound(alive, MeasuredQuery(query), scores):
         if drop_by_intervals(alive):
             alive.compact()
     return answer_survivors(known, alive, query, scores, exact, limits, times)

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t
 
+from banditmips.core.kernels cimport bm_moments
 from banditmips.core.survivors cimport Survivors
 
 
@@ -10,3 +11,25 @@ cdef class ScoreMap:
     cdef double rounding
     cdef void apply(self, Survivors alive) noexcept nogil
     cdef void widen(self, Survivors alive) noexcept nogil
+
+
+cdef enum:
+    MOST_AXES = 8
+
+
+cdef class MeasuredQuery:
+    cdef readonly object given, exact
+    cdef const double[::1] _exact
+    cdef bm_moments moments
+
+
+cdef class CertainBounds:
+    cdef const double[::1] means, norms
+    cdef const double[:, ::1] spreads
+    cdef const float[:, ::1] along, _axes32
+    cdef const double[:, ::1] _axes64
+    cdef int64_t d, n_axes
+    cdef bint single_axes
+    cdef double rounding
+    cdef void _look(self, MeasuredQuery query, int64_t n_axes, double* along) noexcept nogil
+    cdef void place(self, MeasuredQuery query, Survivors alive, bint first) noexcept nogil

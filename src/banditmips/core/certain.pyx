@@ -1,7 +1,9 @@
 """Certain bounds: where every score lies by what `fit` knows of each atom, without a multiply.
 
 With m the mean of an atom's entries and s the root of their scatter about it, a query with sum t and squares Q has the inner
-product ``m*t`` with the atom, give or take ``s * sqrt(Q - t^2/d)`` (Cauchy and Schwarz). Rounding widens the interval.
+product ``m*t`` with the atom, give or take ``s * sqrt(Q - t^2/d)`` (Cauchy and Schwarz). Axes, a few directions in which
+much of the atoms lies (orthonormal, and orthogonal to the vector of ones), add the products of their parts to the first
+and take their squares from both factors of the second. Rounding widens the interval.
 """
 
 from libc.math cimport INFINITY, fabs, isfinite, sqrt
@@ -58,68 +60,134 @@ cdef class ScoreMap:
                     alive.estimates[t] = 0.0
 
 
-cdef class QueryMoments:
-    """Sum, sum of sizes, sum of squares and largest size of a query's entries."""
+cdef class MeasuredQuery:
+    """A query as it was given, in double precision, and its moments."""
 
-    cdef bm_moments moments
-
-    def __init__(self, query):
+    def __init__(self, given):
         cdef const float[::1] singles
-        cdef const double[::1] doubles
-        if query.dtype == np.float32:
-            singles = query
+        self.given = given
+        if given.dtype == np.float32:
+            singles = given
             bm_kernels().moments_f32(&singles[0], singles.shape[0], &self.moments)
+            self.exact = given.astype(np.float64)
+            self._exact = self.exact
         else:
-            doubles = query
-            bm_kernels().moments_f64(&doubles[0], doubles.shape[0], &self.moments)
+            self.exact = given
+            self._exact = given
+            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], &self.moments)
 
     @property
     def total(self):
+        """Sum of its entries."""
         return self.moments.total
 
     @property
     def size(self):
+        """Sum of the sizes of its entries."""
         return self.moments.size
 
     @property
     def squares(self):
+        """Sum of the squares of its entries."""
         return self.moments.squares
 
     @property
     def largest(self):
+        """Size of its largest entry."""
         return self.moments.largest
+
+    @property
+    def n_nonzero(self):
+        """Entries that are not 0."""
+        return self.moments.n_nonzero
+
+    @property
+    def unevenness(self):
+        """How many times more coordinates uniform sampling needs than sampling by size, if the atoms are flat."""
+        cdef double size = self.moments.size
+        return self.moments.n_nonzero * self.moments.squares / (size * size) if size > 0.0 else 1.0
+
+    @property
+    def is_fine(self):
+        """Whether its numbers are finite, and their squares neither too large nor too small."""
+        cdef double squares = self.moments.squares
+        return isfinite(self.moments.total) and squares < 1e250 and (squares > 1e-250 or self.moments.largest == 0.0)
 
 
 cdef class CertainBounds:
-    """What is known of each atom of an index: the mean of its entries and the root of their scatter."""
+    """What is known of each atom of an index.
 
-    cdef const double[::1] means, spreads
-    cdef double d, rounding
+    Parameters
+    ----------
+    means, norms : float64 arrays of shape (n,)
+        Means of the atoms' entries, and their norms.
+    spreads : float64 array of shape (1, n) or (2, n)
+        Norms of what means leave of the atoms, and of what axes leave of that, if there are any.
+    d : int
+    rounding : float
+        Relative error of all these, at most.
+    axes : array of shape (r, d), or None
+        Up to `MOST_AXES` orthonormal vectors, orthogonal to the vector of ones.
+    along : float32 array of shape (r, n), or None
+        The atoms' products with these.
+    """
 
-    def __init__(self, means, spreads, int64_t d, rounding):
-        self.means, self.spreads, self.d, self.rounding = means, spreads, d, rounding
+    def __init__(self, means, norms, spreads, int64_t d, double rounding, axes=None, along=None):
+        self.means, self.norms, self.spreads, self.d, self.rounding = means, norms, spreads, d, rounding
+        self.n_axes = 0
+        if axes is None:
+            return
+        if len(axes) > MOST_AXES:
+            raise ValueError(f"there are at most {MOST_AXES} axes, not {len(axes)}")
+        self.n_axes, self.along = len(axes), along
+        self.single_axes = axes.dtype == np.float32
+        if self.single_axes:
+            self._axes32 = axes
+        else:
+            self._axes64 = axes
 
-    def tables(self):
-        """The atoms' means, the roots of their scatters, and the rounding that is reckoned with."""
-        return self.means, self.spreads, self.rounding
+    cdef void _look(self, MeasuredQuery query, int64_t n_axes, double* along) noexcept nogil:
+        """The query's products with the first axes."""
+        cdef int64_t j
+        for j in range(n_axes):
+            if self.single_axes:
+                along[j] = bm_kernels().dot_exact_f32(&self._axes32[j, 0], &query._exact[0], self.d)
+            else:
+                along[j] = bm_kernels().dot_exact_f64(&self._axes64[j, 0], &query._exact[0], self.d)
 
-    def bound(self, Survivors alive, QueryMoments query, ScoreMap scores):
-        """Fill in where the survivors' scores lie for certain. False where numbers are too large or small for squares."""
+    cdef void place(self, MeasuredQuery query, Survivors alive, bint first) noexcept nogil:
+        """Fill in where the survivors' products lie: by all axes; or, `first`, of all atoms by none."""
         cdef bm_moments moments = query.moments
-        cdef double square = moments.squares
-        if not (isfinite(square) and isfinite(moments.total) and (square > 1e-250 or moments.largest == 0.0)):
-            return False
+        cdef double[MOST_AXES] along
         cdef double mean = moments.total / self.d
         # In this form nothing overflows where the squares themselves do not.
-        cdef double rest = max(square - mean * moments.total, 0.0) + self.rounding * square
-        cdef double reach = sqrt(rest) * (1.0 + self.rounding), slack = self.rounding * moments.size
+        cdef double rest = moments.squares - mean * moments.total
         cdef Py_ssize_t t
-        cdef int64_t row
+        cdef int64_t j, row, n_axes = 0 if first else self.n_axes
+        cdef const double* spreads = &self.spreads[0 if n_axes == 0 else 1, 0]
+        self._look(query, n_axes, along)
+        for j in range(n_axes):
+            rest -= along[j] * along[j]
+        cdef double reach = sqrt(max(rest, 0.0) + self.rounding * moments.squares) * (1.0 + self.rounding)
+        cdef double slack = self.rounding * sqrt(moments.squares)
+        if first:  # side by side, which the compiler can do several at a time
+            for t in range(self.means.shape[0]):
+                alive.estimates[t] = self.means[t] * moments.total
+                alive.radius[t] = spreads[t] * reach + self.norms[t] * slack
+            return
+        for t in range(alive.n):
+            row = alive.rows[t]
+            alive.estimates[t] = self.means[row] * moments.total
+            alive.radius[t] = spreads[row] * reach + self.norms[row] * slack
+            for j in range(n_axes):
+                alive.estimates[t] += along[j] * self.along[j, row]
+
+    def bound(self, Survivors alive, MeasuredQuery query, ScoreMap scores):
+        """Fill in where the survivors' scores lie for certain. False where numbers are too large or small for squares."""
+        if not query.is_fine:
+            return False
         with nogil:
-            for t in range(alive.n):
-                row = alive.rows[t]
-                alive.estimates[t] = self.means[row] * moments.total
-                alive.radius[t] = self.spreads[row] * reach + fabs(self.means[row]) * slack
+            self.place(query, alive, False)
             scores.apply(alive)
             scores.widen(alive)
         return True

@@ -9,50 +9,12 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from banditmips.core.kernels cimport bm_kernels, bm_moments
+from banditmips.core.certain cimport CertainBounds, MeasuredQuery
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 cdef double ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms."""
-
-
-cdef class PlainQuery:
-    """A query as the user gave it, and in double precision, with its moments."""
-
-    cdef readonly object given, exact
-    cdef const double[::1] _exact
-    cdef bm_moments moments
-
-    def __init__(self, given):
-        cdef const float[::1] singles
-        self.given = given
-        if given.dtype == np.float32:
-            singles = given
-            bm_kernels().moments_f32(&singles[0], singles.shape[0], &self.moments)
-            self.exact = given.astype(np.float64)
-            self._exact = self.exact
-        else:
-            self.exact = given
-            self._exact = given
-            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], &self.moments)
-
-    @property
-    def n_nonzero(self):
-        """Entries that are not 0."""
-        return self.moments.n_nonzero
-
-    @property
-    def unevenness(self):
-        """How many times more coordinates uniform sampling needs than sampling by size, if the atoms are flat."""
-        cdef double size = self.moments.size
-        return self.moments.n_nonzero * self.moments.squares / (size * size) if size > 0.0 else 1.0
-
-    @property
-    def is_fine(self):
-        """Whether its numbers are finite, and their squares neither too large nor too small."""
-        cdef double squares = self.moments.squares
-        return isfinite(self.moments.total) and squares < 1e250 and (squares > 1e-250 or self.moments.largest == 0.0)
 
 
 cdef class Best:
@@ -94,7 +56,7 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def best_of_all(products, array, Rows rows, PlainQuery query, Py_ssize_t k, bint absolute):
+def best_of_all(products, array, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
     """The best k by the products of all atoms; rows that rounding cannot tell from those are summed again, exactly.
 
     Parameters
@@ -150,51 +112,50 @@ cdef class Direct:
 
     cdef Rows rows
     cdef object known, codes
-    cdef const double[::1] means, spreads
+    cdef CertainBounds bounds
     cdef Py_ssize_t k, n
     cdef bint absolute
-    cdef double delta, rounding, d, row_time, first_time
+    cdef double delta, row_time, first_time
     cdef object times
 
     def __init__(self, Rows rows, known, settings, times):
         self.rows, self.known, self.times = rows, known, times
         self.k, self.absolute, self.delta = settings
-        self.n, self.d = rows.n, rows.d
-        self.means, self.spreads, self.rounding = known.bounds.tables()
+        self.n, self.bounds = rows.n, known.bounds
         self.row_time = times.row
         self.first_time = known.codes.n_first * times.cell
 
-    def survivors(self, PlainQuery query):
+    def survivors(self, MeasuredQuery query):
         """Those that certain bounds leave, with where their scores lie."""
-        cdef bm_moments moments = query.moments
-        cdef double mean = moments.total / self.d
-        cdef double rest = max(moments.squares - mean * moments.total, 0.0) + self.rounding * moments.squares
-        cdef double reach = sqrt(rest) * (1.0 + self.rounding), slack = self.rounding * moments.size
-        cdef Py_ssize_t t, kept = 0
-        cdef double middle, radius, bar
         cdef Survivors alive = Survivors.with_room(self.n, self.k, self.absolute)
-        cdef double total = moments.total
-        # First all intervals, side by side; then those that reach the bar, moved together.
         with nogil:
-            for t in range(self.n):
-                middle = self.means[t] * total
-                alive.estimates[t] = middle
-                alive.radius[t] = self.spreads[t] * reach + fabs(self.means[t]) * slack
-            for t in range(self.n):
-                alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
-            bar = _largest(alive.lower, self.n) if self.k == 1 else kth_largest(alive.lower, self.n, self.k, alive.heap)
-            for t in range(self.n):
-                middle, radius = alive.estimates[t], alive.radius[t]
-                if (fabs(middle) if self.absolute else middle) + radius < bar:
-                    continue
-                alive.rows[kept] = t
-                alive.estimates[kept] = middle
-                alive.radius[kept] = radius
-                kept += 1
-            alive.n = kept
+            self.bounds.place(query, alive, True)
+            self._keep_best(alive, self.n, True)
+        # An axis takes about as long as a row.
+        if self.bounds.n_axes and alive.n > self.k + self.bounds.n_axes:
+            with nogil:
+                self.bounds.place(query, alive, False)
+                self._keep_best(alive, alive.n, False)
         return alive
 
-    def finish(self, Survivors alive, PlainQuery query):
+    cdef void _keep_best(self, Survivors alive, Py_ssize_t n, bint are_all) noexcept nogil:
+        """Move together those of the first n that reach the bar; `are_all` if they are all atoms, one after another."""
+        cdef Py_ssize_t t, kept = 0
+        cdef double middle, radius, bar
+        for t in range(n):
+            alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
+        bar = _largest(alive.lower, n) if self.k == 1 else kth_largest(alive.lower, n, self.k, alive.heap)
+        for t in range(n):
+            middle, radius = alive.estimates[t], alive.radius[t]
+            if (fabs(middle) if self.absolute else middle) + radius < bar:
+                continue
+            alive.rows[kept] = t if are_all else alive.rows[t]
+            alive.estimates[kept] = middle
+            alive.radius[kept] = radius
+            kept += 1
+        alive.n = kept
+
+    def finish(self, Survivors alive, MeasuredQuery query):
         """Exact scores of survivors that are few, the most promising first, as long as they can win.
 
         Returns

@@ -127,7 +127,7 @@ cdef class SampleSource(Source):
             self._values = grown
         counted = self.reader.read(self.alive.row_array, prefix, self.size, self._values[:, self.size : size])
         if counted is None:
-            each = int(self.problem.unit_costs[prefix.coordinates[self.size :]].sum())
+            each = self.problem.cost(prefix.coordinates[self.size :])
             self.n_multiplies += n * each
             self.taken += each
         else:

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from banditmips._validate import as_finite
 from banditmips.core.answer import Times, answer_survivors
-from banditmips.core.certain import QueryMoments
+from banditmips.core.certain import MeasuredQuery
 from banditmips.core.code_source import CodeSource
 from banditmips.core.loop import Outcome, can_lead, lead, learn, race
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
-from banditmips.race.query import Query, known_of
+from banditmips.race.known import known_of
+from banditmips.race.query import Query
 from banditmips.race.rules import compares_pairs
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class ShardQuery(Query):
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
         alive, scores, bounds = self._survivors(), self._product_map(), known_of(self._atoms).bounds
-        if bounds is not None and scores is not None and bounds.bound(alive, QueryMoments(self._query), scores):
+        if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
             drop_certain(alive)
         return alive
 

@@ -42,13 +42,15 @@ lines with the files::
     lines        <- sampled
     line_reader  <- lines, readers, sampling
     rules        <- sampling
+    cached       <- readers, rules, sampled, sampling, schedule
     ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
     buckets      <- sampled
     atom_set
     preparing    <- atom_set, buckets
+    known
     full
-    query        <- atom_set, buckets, costs, full, plan, rules, sampled, schedule, ways
-    direct       <- costs, full, plan, query, rules, sampling
+    query        <- atom_set, buckets, costs, full, known, plan, rules, sampled, schedule, ways
+    direct       <- costs, full, known, plan, query, rules, sampling
     batch        <- direct, full, plan
     sparse       <- atom_set, ways
 
@@ -60,6 +62,8 @@ sampling, rules
     batch.
 schedule, sampled
     Sizes of rounds and when sampling stops paying; a query and its atoms ready for the core's loop.
+cached
+    Races on cached coordinates alone, for which nobody looks at the whole query.
 readers, lines, line_reader, ways
     Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one
     costs as much as its neighbours (files); which of them a query samples, and in what order.
@@ -67,8 +71,8 @@ buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
 full
     The full product, and the rows that its rounding cannot tell from the best.
-atom_set, preparing
-    What an index knows of its atoms, and the one pass over them in which it learns that.
+atom_set, preparing, known
+    What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
 query, direct, batch
     One query: look at it, choose a way, race, finish; the short way of a plain one, and of many that come together.
 sparse

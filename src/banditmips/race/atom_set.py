@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.atoms import AtomStore
+    from banditmips.atoms.axes import Axes
     from banditmips.atoms.cache import WarmCache
     from banditmips.atoms.facts import AtomFacts
     from banditmips.core.codes import Codes
@@ -28,7 +29,7 @@ class AtomSet:
 
     Attributes
     ----------
-    facts, codes, cache, buckets
+    facts, axes, codes, cache, buckets
         What an index has prepared; None for a search without one.
     by_column : array of shape (d, n), or None
         A copy of the atoms, one coordinate after another.
@@ -44,6 +45,7 @@ class AtomSet:
 
     store: AtomStore
     facts: AtomFacts | None = None
+    axes: Axes | None = None
     codes: Codes | None = None
     cache: WarmCache | None = None
     buckets: Buckets | None = None
@@ -102,6 +104,9 @@ def describe(atoms: AtomSet) -> str:
     parts = [f"atoms: {n:,} x {d:,}, {atoms.store.dtype}"]
     if atoms.codes is not None:
         parts.append(f"codes of {atoms.codes.n_bits} bit{'s' if atoms.codes.n_bits > 1 else ''}")
+    if atoms.axes is not None:
+        n_axes = len(atoms.axes.directions)
+        parts.append(f"their products with {n_axes} {'axes' if n_axes > 1 else 'axis'}")
     if atoms.cache is not None:
         parts.append(f"{atoms.cache.n_coordinates} coordinates of each atom are kept")
     if atoms.buckets is not None:

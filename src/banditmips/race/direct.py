@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import answer_survivors
-from banditmips.core.certain import ScoreMap
-from banditmips.core.direct import Direct, PlainQuery, best_of_all
+from banditmips.core.certain import MeasuredQuery, ScoreMap
+from banditmips.core.direct import Direct, best_of_all
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
+from banditmips.race.known import known_of
 from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, probe_quantile
-from banditmips.race.query import FEW_ENTRIES, known_of
+from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
 
@@ -87,7 +88,7 @@ class Waiting:
 
     __slots__ = ("begun", "query")
 
-    def __init__(self, query: PlainQuery, begun: Outcome | None) -> None:
+    def __init__(self, query: MeasuredQuery, begun: Outcome | None) -> None:
         self.query, self.begun = query, begun
 
 
@@ -167,7 +168,7 @@ class DirectSearch:
         races : bool
             Whether codes may be read.
         """
-        query = PlainQuery(row)
+        query = MeasuredQuery(row)
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= row.size:
             return None
@@ -182,7 +183,7 @@ class DirectSearch:
             return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
         return self._by_codes(atoms, query, alive) if races else Waiting(query, None)
 
-    def _may_sample(self, atoms: AtomSet, query: PlainQuery) -> bool:
+    def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
         plan, options = self._sampling[query.unevenness > EVEN_ENOUGH], self.options
         if plan is None:
@@ -209,7 +210,7 @@ class DirectSearch:
         answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
         return answer
 
-    def _by_codes(self, atoms: AtomSet, query: PlainQuery, alive: Survivors) -> Answer | Waiting | None:
+    def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times
         assert isinstance(store, DenseStore)
         assert store.rows is not None

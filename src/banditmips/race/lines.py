@@ -66,4 +66,4 @@ class QueryLines:
 
     def problem(self, seen: NDArray[np.int64] | None, n_seen: int) -> Problem:
         """The query line by line: a line's term is the sum of its coordinates' terms."""
-        return Problem(np.ones(self.starts.size), self.costs(seen), PRODUCT, self.widths, n_seen)
+        return Problem(np.ones(self.starts.size), PRODUCT, self.costs(seen), self.widths, n_seen)

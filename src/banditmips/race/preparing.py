@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, JoinedStore, SparseStore
+from banditmips.atoms.axes import Axes, AxesKeeper
 from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
-from banditmips.atoms.coding import CodesKeeper, CodesSize, choose_codes, codes_size
+from banditmips.atoms.coding import CodesKeeper, CodesSize, codes_size, first_look
 from banditmips.atoms.facts import AtomFacts, collect_facts, facts_bytes
 from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
 from banditmips.atoms.packed import PackedStore
@@ -18,6 +19,7 @@ from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.codes import Codes
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.rotation import Rotation
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.buckets import N_NORM_SAMPLES, Buckets
 
@@ -48,28 +50,34 @@ class Preparation:
         if follower.resumes and kept != "codes":
             raise ValueError(f"checkpoint is for an index that keeps codes, not {kept!r} (layout={self.layout!r})")
         panels = Panels(store)
-        codes = cache = None
-        if kept == "codes":
-            size = self._codes_size(store)
-            codes = None if size is None else choose_codes(store, self.seed, size, panels, follower.centre)
+        room = AtomSet(store)
+        n_cached = 0
+        if kept == "codes" and self._codes_size(store, 0) is not None:
+            room = self._room_for_codes(store, follower.looked or first_look(store, panels))
         elif kept == "coordinates":
-            cache = self._cache_size(store)
-        return self._with_bins(self._read(store, codes, cache or 0, panels, follower))
+            n_cached = self._cache_size(store)
+        return self._with_bins(self._read(room, n_cached, panels, follower))
 
     def more(self, old: AtomSet, store: AtomStore, follower: Follower = NO_FOLLOWER) -> AtomSet:
         """Read some more atoms, which follow those that are there."""
         if isinstance(store, SparseStore):
             store.settle()
-        codes = None if old.codes is None else old.codes.like(store.shape[0])
+        n = store.shape[0]
+        room = AtomSet(
+            store,
+            codes=None if old.codes is None else old.codes.like(n),
+            axes=None if old.axes is None else old.axes.like(n),
+        )
         n_cached = 0 if old.cache is None else old.cache.n_coordinates
-        new = self._read(store, codes, n_cached, Panels(store), follower)
+        new = self._read(room, n_cached, Panels(store), follower)
         parts = old.store.stores if isinstance(old.store, JoinedStore) else (old.store,)
         joined = AtomSet(
             JoinedStore([*parts, store]),
             facts=old.facts.joined(new.facts) if old.facts is not None and new.facts is not None else None,
-            codes=old.codes.joined(codes) if old.codes is not None and codes is not None else None,
+            axes=old.axes.joined(new.axes) if old.axes is not None and new.axes is not None else None,
+            codes=old.codes.joined(new.codes) if old.codes is not None and new.codes is not None else None,
             cache=old.cache.joined(new.cache) if old.cache is not None and new.cache is not None else None,
-            removed=None if old.removed is None else np.append(old.removed, np.zeros(store.shape[0], dtype=np.bool_)),
+            removed=None if old.removed is None else np.append(old.removed, np.zeros(n, dtype=np.bool_)),
             unchecked=old.unchecked,
         )
         return self._with_bins(joined)
@@ -96,24 +104,32 @@ class Preparation:
         whole = self.validate and not isinstance(store, PackedStore)
         return "codes" if whole and self.bucket_size is None else "coordinates"
 
-    def _read(
-        self, store: AtomStore, codes: Codes | None, n_cached: int, panels: Panels, follower: Follower
-    ) -> AtomSet:
-        facts, cache = self._pass(store, codes, n_cached, panels, follower)
-        return AtomSet(
-            store,
-            facts=facts,
-            codes=codes,
-            cache=cache,
-            by_column=self._by_column(store),
-            unchecked=not self.validate,
-        )
+    def _room_for_codes(self, store: AtomStore, looked: dict[str, NDArray[Any]]) -> AtomSet:
+        """Make room for codes, and for axes, if there are any and memory for them."""
+        n, d = store.shape
+        # Bounds that are certain rest on what the whole pass learns of the atoms.
+        axes = Axes.along_these(looked["axes"], n) if "axes" in looked and self.validate else None
+        size = self._codes_size(store, 0 if axes is None else axes.nbytes)
+        if size is None:
+            axes, size = None, self._codes_size(store, 0)
+        assert size is not None
+        codes = Codes(Rotation(d, self.seed), looked["centre"], n, size.n_cells, size.n_bits)
+        return AtomSet(store, axes=axes, codes=codes)
+
+    def _read(self, room: AtomSet, n_cached: int, panels: Panels, follower: Follower) -> AtomSet:
+        """Read the atoms, and fill the room that was made for what is kept of them."""
+        facts, cache = self._pass(room, n_cached, panels, follower)
+        by_column = self._by_column(room.store)
+        return replace(room, facts=facts, cache=cache, by_column=by_column, unchecked=not self.validate)
 
     def _pass(
-        self, store: AtomStore, codes: Codes | None, n_cached: int, panels: Panels, follower: Follower
+        self, room: AtomSet, n_cached: int, panels: Panels, follower: Follower
     ) -> tuple[AtomFacts | None, WarmCache | None]:
         """Learn about the atoms what searches need, and fill codes or cache on the way."""
+        store, codes = room.store, room.codes
         keepers: list[Keeper] = [] if codes is None else [CodesKeeper(codes)]
+        if room.axes is not None:
+            keepers.append(AxesKeeper(room.axes))
         # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.
         in_one_pass = (
             self.validate if isinstance(store, DenseStore) else isinstance(store, PartStore) and store.line_width > 1
@@ -142,11 +158,11 @@ class Preparation:
         bins = 0 if self.bucket_size is None else 24 * n
         return limit - fixed - bins - (facts_bytes(n, d) if self.validate else 0)
 
-    def _codes_size(self, store: AtomStore) -> CodesSize | None:
+    def _codes_size(self, store: AtomStore, axes_bytes: int) -> CodesSize | None:
         n, d = store.shape
         # Beside the codes, whatever the number of atoms: the centre, a byte of dither and the signs of each coordinate;
-        # and of each atom the root of its scatter.
-        fixed = (2 + max(4, min(store.dtype.itemsize, 8))) * d + 8 * n
+        # and of each atom its norm and what axes leave of it.
+        fixed = (2 + max(4, min(store.dtype.itemsize, 8))) * d + 24 * n + axes_bytes
         size = codes_size(d, self._memory(store, fixed) / n)
         if size is not None:
             return size
@@ -198,9 +214,9 @@ class Preparation:
 
 def extra_bytes(atoms: AtomSet) -> int:
     """Memory that is taken beside the atoms."""
-    parts = (atoms.codes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column, atoms.ids)
+    parts = (atoms.codes, atoms.axes, atoms.cache, atoms.facts, atoms.buckets, atoms.by_column, atoms.ids)
     total = sum(part.nbytes for part in parts if part is not None)
-    if atoms.codes is not None:  # the dither and the roots of the scatters
-        total += atoms.codes.rotation.width + 8 * atoms.store.shape[0]
+    if atoms.codes is not None:  # the dither, the norms, and what axes leave of the atoms
+        total += atoms.codes.rotation.width + 24 * atoms.store.shape[0]
     stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
     return total + sum(store.extra_bytes for store in stores if isinstance(store, SparseStore))

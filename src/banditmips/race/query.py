@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore, JoinedStore, PartStore
+from banditmips.atoms import DenseStore, PartStore
 from banditmips.atoms.facts import length_of, lengths, longest
 from banditmips.atoms.packed import PackedStore
-from banditmips.core.answer import Known, Times, answer
-from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
-from banditmips.core.code_source import make_dither
+from banditmips.core.answer import Times, answer
+from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.exact import Exact, ReaderExact, RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import StopReason, Trace
-from banditmips.core.rows import Rows
 from banditmips.core.rule import MIN_SCATTER_SEEN, drop_certain
 from banditmips.core.sample_source import PerAtom
 from banditmips.core.statistics import PRODUCT
@@ -25,6 +23,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
+from banditmips.race.known import index_rows, known_of
 from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed, file_times, probe_quantile
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
 from banditmips.race.sampled import Contest, Problem, measure, race_on
@@ -34,10 +33,7 @@ from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, wort
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["FEW_ENTRIES", "Query", "index_rows", "known_of"]
-
-_CERTAIN_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
-"""Relative error that the sums behind certain bounds may have, at most."""
+__all__ = ["FEW_ENTRIES", "Query"]
 
 FEW_ENTRIES = 16
 """A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
@@ -48,33 +44,6 @@ _WITHOUT_LENGTHS = ("cosine", "correlation")
 _QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
 """Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
 atoms do not exceed: the smallest atoms' inverse norms do not overflow then, nor do the sums of the largest."""
-
-
-def index_rows(atoms: AtomSet) -> Rows | None:
-    """The atoms as compiled code reads them, if they are all in memory."""
-    if "rows" not in atoms.prepared:
-        stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
-        if isinstance(atoms.store, DenseStore):
-            atoms.prepared["rows"] = atoms.store.rows
-        elif all(isinstance(store, DenseStore) and store.rows is not None for store in stores):
-            atoms.prepared["rows"] = Rows([store.array for store in stores])  # type: ignore[attr-defined]
-        else:
-            atoms.prepared["rows"] = None
-    rows: Rows | None = atoms.prepared["rows"]
-    return rows
-
-
-def known_of(atoms: AtomSet) -> Known:
-    """What an index has prepared, as the core takes it."""
-    if "known" not in atoms.prepared:
-        facts, codes = atoms.facts, atoms.codes
-        bounds = None
-        if facts is not None:
-            d = atoms.store.shape[1]
-            bounds = CertainBounds(facts.means, longest(facts.scatter, d), d, _CERTAIN_ROUNDING)
-        atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
-    known: Known = atoms.prepared["known"]
-    return known
 
 
 class Query:
@@ -268,7 +237,7 @@ class Query:
         if bounds is None or product_map is None or rows.size <= self._k:
             return rows
         alive = self._survivors()
-        if bounds.bound(alive, QueryMoments(self._query), product_map):
+        if bounds.bound(alive, MeasuredQuery(self._query), product_map):
             drop_certain(alive)
         return alive.row_array.copy()
 
@@ -332,9 +301,7 @@ class Query:
             np.full(rows.size, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter[rows],
             None if self._map.offsets is None else self._map.offsets[rows],
         )
-        is_product = self._objective == PRODUCT
-        unit_costs = (self._query != 0.0 if is_product else np.ones(self._query.size)).astype(np.int64)
-        problem = Problem(self._query, unit_costs, self._objective)
+        problem = Problem(self._query, self._objective)
         return Contest(rows, atoms, problem, self._k, options.absolute, self._limits())
 
     def _rule(self, way: Way, contest: Contest) -> Any:

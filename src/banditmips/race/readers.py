@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,8 +60,12 @@ class StoreReader:
         self._objective = objective
         self._scores = scores
         self._check_finite = check_finite
+
+    @cached_property
+    def _row_cost(self) -> int:
         # Where the query is 0 there is nothing to multiply, whether or not the entry is read.
-        self._row_cost = int(np.count_nonzero(query)) if objective == PRODUCT else query.size
+        query = self._whole_query
+        return int(np.count_nonzero(query)) if self._objective == PRODUCT else query.size
 
     def exact_cost(self, rows: NDArray[np.int64]) -> int:
         """Multiplies that the rows' exact scores take."""

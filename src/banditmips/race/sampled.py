@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from banditmips.core.loop import Limits, Outcome, race
 from banditmips.core.records import StopReason
 from banditmips.core.rule import Rule
 from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.sampling import SamplePrefix, Sampler
 
@@ -52,27 +53,33 @@ class Problem:
     ----------
     query
         Its numbers, one for each cell (less what is known already).
-    unit_costs
-        Multiplies that each cell takes for one atom: 1, or 0 where there is nothing to multiply; for lines of
-        coordinates their widths.
     objective
         What a cell adds to a score.
+    unit_costs
+        Multiplies that each cell takes for one atom, where cells are lines of coordinates; None where they are
+        coordinates: 1, or 0 for a product with 0.
     widths
         Coordinates of each cell, where cells are lines; None where they are coordinates.
     n_seen
         Multiplies of each atom that were done before.
     """
 
-    query: NDArray[np.float64]
-    unit_costs: NDArray[np.int64]
+    query: NDArray[Any]
     objective: int
+    unit_costs: NDArray[np.int64] | None = None
     widths: NDArray[np.int64] | None = None
     n_seen: int = 0
+
+    def cost(self, cells: NDArray[np.int64]) -> int:
+        """Multiplies that these cells take for one atom."""
+        if self.unit_costs is not None:
+            return int(self.unit_costs[cells].sum())
+        return int(np.count_nonzero(self.query[cells])) if self.objective == PRODUCT else cells.size
 
     @property
     def most_of_a_cell(self) -> int:
         """The most multiplies that one cell takes for one atom."""
-        return int(self.unit_costs.max(initial=0))
+        return 1 if self.unit_costs is None else int(self.unit_costs.max(initial=0))
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Way:
         atoms = _scaled_needs(contest.atoms, self.share)
         if self.lines is None:
             return replace(contest, atoms=atoms)
-        n_seen = 0 if self.seen is None else int(contest.problem.unit_costs[self.seen].sum())
+        n_seen = 0 if self.seen is None else contest.problem.cost(self.seen)
         return replace(contest, atoms=atoms, problem=self.lines.problem(self.seen, n_seen))
 
 

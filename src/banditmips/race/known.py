@@ -1,0 +1,70 @@
+"""What an index knows of its atoms, as the core takes it; made once, and kept for the searches to come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from banditmips.atoms import DenseStore, JoinedStore
+from banditmips.atoms.facts import AtomFacts, longest
+from banditmips.core.answer import Known
+from banditmips.core.certain import CertainBounds
+from banditmips.core.code_source import make_dither
+from banditmips.core.rows import Rows
+
+if TYPE_CHECKING:
+    from banditmips.atoms.axes import Axes
+    from banditmips.race.atom_set import AtomSet
+
+__all__ = ["certain_bounds", "index_rows", "known_of"]
+
+_ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
+"""Relative error that the sums behind certain bounds may have, at most."""
+_ROUNDING_OF_AXES = 2.0 * _ROUNDING
+"""The same with axes: eight products in single precision, each wrong by up to four units, and axes that are orthonormal
+to as many."""
+_FINE_NORMS = (1e-30, 1e30)
+"""Norms of atoms whose products in single precision neither overflow nor lose digits."""
+
+
+def index_rows(atoms: AtomSet) -> Rows | None:
+    """The atoms as compiled code reads them, if they are all in memory."""
+    if "rows" not in atoms.prepared:
+        stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
+        if isinstance(atoms.store, DenseStore):
+            atoms.prepared["rows"] = atoms.store.rows
+        elif all(isinstance(store, DenseStore) and store.rows is not None for store in stores):
+            atoms.prepared["rows"] = Rows([store.array for store in stores])  # type: ignore[attr-defined]
+        else:
+            atoms.prepared["rows"] = None
+    rows: Rows | None = atoms.prepared["rows"]
+    return rows
+
+
+def known_of(atoms: AtomSet) -> Known:
+    """What an index has prepared, as the core takes it."""
+    if "known" not in atoms.prepared:
+        facts, codes = atoms.facts, atoms.codes
+        bounds = None
+        if facts is not None:
+            d = atoms.store.shape[1]
+            bounds = certain_bounds(facts, atoms.axes, d)
+        atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
+    known: Known = atoms.prepared["known"]
+    return known
+
+
+def certain_bounds(facts: AtomFacts, axes: Axes | None, d: int) -> CertainBounds:
+    """Bounds on scores by what is known of the atoms."""
+    norms, whole = longest(facts.squared_norms, d), longest(facts.scatter, d)
+    if axes is None:
+        return CertainBounds(facts.means, norms, whole[np.newaxis], d, _ROUNDING)
+    with np.errstate(over="ignore", invalid="ignore"):
+        taken = np.square(axes.along, dtype=np.float64).sum(axis=0)
+        rest = np.maximum(facts.scatter - taken, 0.0) + _ROUNDING_OF_AXES * facts.squared_norms
+    low, high = _FINE_NORMS
+    fine = (norms > low) & (norms < high) & np.isfinite(taken)
+    along = axes.along if fine.all() else np.where(fine, axes.along, np.float32(0.0))
+    spreads = np.stack([whole, np.where(fine, longest(rest, d), whole)])
+    return CertainBounds(facts.means, norms, spreads, d, _ROUNDING_OF_AXES, axes.directions, along)
