@@ -47,7 +47,7 @@ class Scale:
         """Return the scale of a quick or of a full run."""
         if quick:
             return cls(True, n_queries=16, repeats=5, n_seeds=2, budget=0.15, threads=threads)
-        return cls(False, n_queries=50, repeats=15, n_seeds=8, budget=2.5, threads=threads)
+        return cls(False, n_queries=50, repeats=15, n_seeds=4, budget=1.0, threads=threads)
 
 
 @dataclass(frozen=True)
