@@ -1,5 +1,7 @@
 """The plan in words: `BanditMIPS.explain`, the trace, and the command; and what decides it."""
 
+import re
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -137,3 +139,28 @@ def test_the_command(even, tmp_path, take):
 def test_costs_that_make_no_sense_are_refused(text):
     with pytest.raises(ValueError, match="BANDITMIPS_COSTS must"):
         _parse(text, "BANDITMIPS_COSTS")
+
+
+def test_a_trace_says_what_the_search_really_took():
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(200, 3_000)).astype(np.float32), rng.normal(size=(3, 3_000)).astype(np.float32)
+    index = bm.BanditMIPS().fit(atoms)
+    for result in (index.search(queries[0], trace=True), bm.search(atoms, queries[0], trace=True)):
+        assert 0.0 < result.trace.seconds < 60.0
+        assert re.search(r"took [\d,]+ us", repr(result.trace))
+    batch = index.search(queries, ends="both", trace=True)
+    seconds = [one.seconds for one in (*batch.trace, *batch.smallest.trace)]
+    assert len(set(seconds)) == 1  # they share the time of the whole
+    assert index.search(queries[0], trace=True).trace == index.search(queries[0], trace=True).trace
+
+
+def test_sampling_without_an_index_says_what_it_expects(monkeypatch):
+    cheap = Costs(gather=1.0, arithmetic=1.0)
+    monkeypatch.setattr(race_query, "costs", lambda: cheap)
+    rng = np.random.default_rng(0)
+    levels = 3.0 + rng.normal(size=(400, 1))
+    atoms = (levels + 0.3 * rng.normal(size=(400, 60_000))).astype(np.float32)
+    query = (1.0 + 0.1 * rng.normal(size=60_000)).astype(np.float32)
+    mask = np.zeros(400, dtype=bool)
+    plan = bm.search(atoms, query, trace=True, mask=mask).trace.plan
+    assert re.search(r"because: a probe of a few atoms expects about [\d.e+]+ coordinates .* all products take", plan)

@@ -73,14 +73,14 @@ def _answered(
     return result
 
 
-def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> SearchResult | None:
-    """Answer a query by what is cached of the atoms alone; None if that is not enough."""
+def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> tuple[SearchResult | None, int]:
+    """Answer a query by what is cached of the atoms alone; None if that is not enough, and the multiplies it took."""
     outcome = race_on_cache(atom_set, row, k, options) if k < atom_set.store.shape[0] else None
-    if outcome is None:
-        return None
+    if outcome is None or outcome.handed_over:
+        return None, 0 if outcome is None else outcome.n_multiplies
     plan = f"{describe(atom_set)}\nway: cached coordinates alone" if options.trace else ""
     trace = Trace(tuple(outcome.rounds), plan, outcome.n_raced) if options.trace else None
-    return of_outcome(outcome, k, options.absolute, not atom_set.unchecked, trace)
+    return of_outcome(outcome, k, options.absolute, not atom_set.unchecked, trace), outcome.n_multiplies
 
 
 def of_outcome(

@@ -72,12 +72,17 @@ def trace_text(trace: Trace) -> str:
     """Say how long the race was and whom it left."""
     rounds = trace.rounds
     if not rounds:
-        return f"<Trace: no rounds; {_first_line(trace.plan)}>"
+        return f"<Trace: no rounds{_taken(trace)}; {_first_line(trace.plan)}>"
     n_rounds = "1 round" if len(rounds) == 1 else f"{len(rounds)} rounds"
     return (
         f"<Trace: {n_rounds} to {rounds[-1].n_coordinates:,} coordinates; {trace.n_candidates:,} atoms to "
-        f"{rounds[-1].n_survivors:,}; {_first_line(trace.plan)}>"
+        f"{rounds[-1].n_survivors:,}{_taken(trace)}; {_first_line(trace.plan)}>"
     )
+
+
+def _taken(trace: Trace) -> str:
+    """What it took, if anybody has looked at the clock."""
+    return f"; took {1e6 * trace.seconds:,.0f} us" if trace.seconds > 0.0 else ""
 
 
 def trace_html(trace: Trace) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -330,10 +331,13 @@ class BanditMIPS:
             short = directly(fitted, queries, k, chosen) if mask is None else None
             return run_queries(fitted, queries, k, chosen, mask) if short is None else short
 
+        started = time.perf_counter()
         try:
             found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
         finally:
             self._check_read(fitted)
+        if chosen.trace:
+            found = found.took(time.perf_counter() - started)
         return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:

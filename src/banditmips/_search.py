@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -183,10 +184,13 @@ def search(
         found = bare_directly(store, queries, k, options) if mask is None else None
         return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
 
+    started = time.perf_counter()
     try:
         found = at_ends(find, store.shape, queries, mask, options.ends)
     finally:
         check_maps(store)  # comes before any other error, which may follow from what was missing
+    if trace:
+        found = found.took(time.perf_counter() - started)
     return _also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked)
 
 
@@ -268,11 +272,13 @@ def _run_queries(
             return results[0] if single else SearchResult.stack(results)
 
     def begin(i: int) -> _Answer:
-        short = on_cache(atom_set, rows[i], k, options) if masks is None and atom_set.cache is not None else None
-        if short is not None:
-            return _Done(short)
+        n_spent = 0
+        if masks is None and atom_set.cache is not None:
+            short, n_spent = on_cache(atom_set, rows[i], k, options)
+            if short is not None:
+                return _Done(short)
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]))
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]), n_spent)
 
     if single:
         begun = [begin(0)]
@@ -340,14 +346,15 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
 
 
 class _Begun:
-    """A query that was answered, or that waits for its products with all atoms."""
+    """A query that was answered, or that waits for its products with all atoms; `n_spent` multiplies came before."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, n_spent: int = 0) -> None:
         from banditmips.atoms.metering import metered
 
         self.query = query
         with metered() as meter:
             self.outcome = query.outcome()
+        self.outcome.n_multiplies += n_spent
         self.bytes_read = meter.bytes_read
 
     @property

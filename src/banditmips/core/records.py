@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -62,12 +62,14 @@ class Trace:
     """The rounds of one query's race, and how the race was planned.
 
     `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
-    ruled out by their means and norms.
+    ruled out by certain bounds. `seconds` is what the search really took, for each of its queries; it is no part of a
+    comparison of two traces.
     """
 
     rounds: tuple[Round, ...]
     plan: str
     n_candidates: int = 0
+    seconds: float = field(default=0.0, compare=False)
 
     def __repr__(self) -> str:
         """Say how long the race was and whom it left."""

@@ -84,6 +84,7 @@ class Query:
         self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
         self._exact = self._make_exact()
         self._schedule: TimedSchedule | None = None
+        self._expects: str | None = None
 
     @property
     def vector(self) -> NDArray[np.float64]:
@@ -287,9 +288,11 @@ class Query:
             quantile = probe_quantile(n, options.delta)
             by_range = not compares_pairs(options)
             needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute, by_range)
+            probed = f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
             if not plan.pays(max(needed, first), first):
-                return f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
+                return probed
             expected = plan.race_time(max(needed, first), first)
+            self._expects = f"{probed}, {expected / 1e3:.0f} us in all; all products take {plan.full / 1e3:.0f} us"
         self._schedule = plan.schedule(expected)
         return None
 
@@ -393,7 +396,8 @@ class Query:
         if why is not None:
             return "\n".join([*lines, f"way: all products, because {why}"])
         ways = make_ways(self._situation, self._candidates.size)
-        return "\n".join([*lines, *(f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways))])
+        lines += [f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways)]
+        return "\n".join(lines if self._expects is None else [*lines, f"because: {self._expects}"])
 
     def _explain_codes(self) -> list[str]:
         codes, times = self._atoms.codes, self._times()
@@ -401,7 +405,8 @@ class Query:
         n = self._candidates.size
         left = self._certain_survivors().size
         bits = f"{codes.n_cells} signs" + (f" and {codes.n_bits} bits of each coordinate" if codes.n_bits > 1 else "")
-        lines = [f"certain bounds: means and norms alone leave {left} of {n} atoms", f"codes: {bits} of each atom"]
+        known = "means and norms" if self._atoms.axes is None else "means, norms and axes"
+        lines = [f"certain bounds: {known} alone leave {left} of {n} atoms", f"codes: {bits} of each atom"]
         if times.full == 0.0:
             return [*lines, "way: codes, in rounds that double, for few multiplies"]
         first = times.prepare + left * codes.n_first * times.cell
