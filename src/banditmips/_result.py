@@ -199,10 +199,10 @@ class SearchResult:
             if result is None or result.trace is None:
                 continue
             if isinstance(result.trace, Trace):
-                result.__dict__["trace"] = replace(result.trace, seconds=seconds)
+                result.__dict__["trace"] = result.trace.timed(seconds)
             else:
                 each = seconds / max(len(result.trace), 1)
-                result.__dict__["trace"] = tuple(replace(one, seconds=each) for one in result.trace)
+                result.__dict__["trace"] = tuple(one.timed(each) for one in result.trace)
         return self
 
     def __getitem__(self, query: int) -> SearchResult:

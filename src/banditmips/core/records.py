@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,14 +63,19 @@ class Trace:
     """The rounds of one query's race, and how the race was planned.
 
     `n_candidates` is the number of atoms that took part in the first round: of a fitted index, those that could not be
-    ruled out by certain bounds. `seconds` is what the search really took, for each of its queries; it is no part of a
-    comparison of two traces.
+    ruled out by certain bounds. `seconds` is what the search really took, for each of its queries.
     """
 
     rounds: tuple[Round, ...]
     plan: str
     n_candidates: int = 0
-    seconds: float = field(default=0.0, compare=False)
+    seconds: ClassVar[float] = 0.0
+
+    def timed(self, seconds: float) -> Trace:
+        """The same, with what the search took."""
+        timed = replace(self)
+        timed.__dict__["seconds"] = seconds  # no field: two traces of the same race are equal
+        return timed
 
     def __repr__(self) -> str:
         """Say how long the race was and whom it left."""
