@@ -91,7 +91,8 @@ def scales_of_blocks(rng, n, d):
 
 @kind(separable=False)
 def an_offset_of_a_million(rng, n, d):
-    return split((1e6 + 10.0 * rng.normal(size=(n + N_QUERIES, d))).astype(np.float32), n)
+    """What is left about the mean atom has to be taken off in double precision."""
+    return split(1e6 + 10.0 * rng.normal(size=(n + N_QUERIES, d)), n)
 
 
 # --- rare values ------------------------------------------------------------------------------------------------------
