@@ -128,6 +128,17 @@ def test_a_score_that_hangs_on_one_cell_has_no_interval():
     assert np.isinf(rule.radius(source, 1)).all()
 
 
+def test_a_score_has_no_interval_if_all_its_cells_are_the_same():
+    """Entries that were not seen may be anything, whatever they have in common with each other."""
+    rng = np.random.default_rng(0)
+    atoms = rng.uniform(1.0, 2.0, size=(N_ATOMS, D))
+    atoms[1], atoms[3] = 0.0, 0.1
+    source = source_of(atoms, np.ones(D), UniformSampler(D, 1, None))
+    source.advance(100)
+    radius = PairedRule(0.05, N_ATOMS, 1, False).radius(source, 1)
+    assert np.isinf(radius).tolist() == [False, True, False, True, False, False, False]
+
+
 def test_a_score_has_no_interval_on_few_cells():
     source, _ = make_round(size=8, lift=3.0)
     assert np.isinf(PairedRule(0.05, N_ATOMS, 1, False).radius(source, 1)).all()

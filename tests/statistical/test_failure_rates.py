@@ -1,4 +1,4 @@
-"""Failure rates of every bound on nice and nasty data, judged by a binomial test.
+"""Failure rates of `paired` and `codes` on nice and nasty data, judged by a binomial test.
 
 A case fails if its count of wrong answers would be reached with probability below 1e-3 at a true rate of delta. With
 these numbers of trials, a true rate of 2*delta is caught with probability 0.98.
@@ -132,37 +132,3 @@ def test_paired_by_sampling(make, replacement):
         lambda a, q, s: bm.search(a, q, delta=0.1, sampling="weighted", replacement=replacement, seed=s, **RACING),
     )
     assert_rate_at_most(0.1, failures, 400)
-
-
-@pytest.mark.parametrize("delta", [0.1, 0.01])
-@pytest.mark.parametrize(
-    ("bound", "replacement"),
-    [
-        ("hoeffding", False),
-        ("hoeffding", True),
-        ("hoeffding_serfling", False),
-        ("bernstein", False),
-        ("bernstein", True),
-    ],
-)
-@pytest.mark.parametrize("make", [normal_custom, correlated, symmetric, ratings, heavy_tails, sparse_against_dense])
-def test_bounds_with_a_theorem(make, bound, replacement, delta):
-    # The range is true, so the theorem holds. Part of the atoms and coordinates keeps the many trials quick.
-    def answer(atoms, query, seed):
-        return bm.search(
-            atoms,
-            query,
-            delta=delta,
-            bound=bound,
-            replacement=replacement,
-            value_range=(atoms.min(), atoms.max()),
-            seed=seed,
-            **RACING,
-        )
-
-    def make_small(rng):
-        atoms, query = make(rng)
-        return atoms[:5, :100], query[:100]
-
-    trials = TRIALS[delta]
-    assert_rate_at_most(delta, count_failures(make_small, trials, 1, answer), trials)

@@ -1,4 +1,9 @@
-"""How many multiplies a search needs, on the paper's datasets. Counts, never the clock."""
+"""How many multiplies a search needs, on the paper's datasets. Counts, never the clock.
+
+What they would be if `paired` dropped atoms by differences of which one cell holds much of the sum of squares is said
+beside them: this guard is dear, because even of normal differences the largest of 24 holds a fifth, and 0.17 is allowed
+at first. The other guards cost nothing here.
+"""
 
 import os
 from pathlib import Path
@@ -29,16 +34,16 @@ def run(name, seeds=SEEDS, n=100, d=10_000, **options):
 
 def test_normal_custom():
     counts = run("normal_custom")
-    assert np.median(counts) <= 24_000
-    assert counts.mean() <= 0.8 * run("normal_custom", sampling="uniform").mean()
+    assert np.median(counts) <= 18_000  # measured: 17,428; without that guard 12,654
+    # Measured: 0.757; without that guard 0.747.
+    assert counts.mean() <= 0.76 * run("normal_custom", sampling="uniform").mean()
     assert counts.mean() <= 951_230 / 2  # half of the published mean
 
 
 def test_correlated_normal_custom():
     counts = run("correlated_normal_custom")
-    # The guards of `paired` (a least sample, no cell that decides alone) took it from 3,350 to 6,083.
-    assert np.median(counts) <= 6_500
-    assert counts.mean() <= 9_000
+    assert np.median(counts) <= 6_100  # measured: 6,083; without that guard 3,539
+    assert counts.mean() <= 8_200  # measured: 8,110; without that guard 6,057
 
 
 def test_symmetric_normal_never_costs_more_than_the_full_product():
@@ -75,8 +80,7 @@ def test_movielens_100k_imputed():
         found = bm.search(data.atoms, query, **RACING, seed=seed)
         assert found.indices[0] == np.argmax(data.atoms @ query)
         counts.append(found.n_multiplies)
-    # Before the guards of `paired` it was 2,871.
-    assert np.mean(counts) <= 12_500
+    assert np.mean(counts) <= 11_900  # measured: 11,818; without that guard 3,626
 
 
 @pytest.mark.parametrize("kind", ["normal", "correlated"])

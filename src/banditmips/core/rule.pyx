@@ -271,13 +271,15 @@ cdef class PairedRule(Rule):
         tail, size = self.atom_share(number) / 2.0, source.sample.size
         if tail <= 0.0 or size < self._least_sample(tail, source):
             return np.full(source.variances.size, np.inf)
-        radius = self._quantile(tail, size) * np.sqrt(source.variances)
+        deviation = np.sqrt(source.variances)
+        # Terms that are all the same, but for rounding, say nothing about those that were not seen.
+        same = deviation <= NO_SPREAD * np.abs(source.alive.estimate_array)
         # Of a score, unlike of a difference, nothing cancels that all atoms share: half as much is allowed to one cell.
-        mistrusted = source.unrepresentative() | (source.sample.shares > self._largest_share(tail, size) / 2.0)
+        mistrusted = source.unrepresentative() | (source.sample.shares > self._largest_share(tail, size) / 2.0) | same
         # Atoms of one kind are alike: where most samples show cells that matter much, the others have missed theirs.
         if 2 * int(mistrusted.sum()) > mistrusted.size:
             mistrusted[:] = True
-        return np.where(mistrusted, np.inf, radius)
+        return np.where(mistrusted, np.inf, self._quantile(tail, size) * deviation)
 
     cdef Py_ssize_t judge(self, object source, int number) except -1:
         self.fill_radius(source, number)
