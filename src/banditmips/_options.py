@@ -55,6 +55,7 @@ class SharedOptions(TypedDict, total=False):
     value_range: tuple[float, float] | None
     replacement: bool
     absolute: bool
+    ends: Ends
     minimise: Minimise
     budget: int | None
     rescore: bool
@@ -64,7 +65,6 @@ class SharedOptions(TypedDict, total=False):
 class CallOptions(SharedOptions, total=False):
     """Options that a call of `BanditMIPS.search` can change."""
 
-    ends: Ends
     n_jobs: int | None
     trace: bool
 
