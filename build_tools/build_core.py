@@ -67,6 +67,7 @@ class BuildCore(build_ext):
         """Translate every module from Cython to C, compile what all of them share, then the modules."""
         if not self.extensions:
             return
+        import Cython
         import numpy as np
         from Cython.Build import cythonize
 
@@ -74,7 +75,7 @@ class BuildCore(build_ext):
         translated = cythonize(
             self.extensions,
             include_path=["src"],
-            build_dir=self.build_temp,
+            build_dir=f"build/cython-{Cython.__version__}",  # the same text for all flags: translated once
             compiler_directives=DIRECTIVES,
             force=self.force,
         )
