@@ -57,4 +57,4 @@ def main(folder, ml_100k=None, n_movies=4_000, n_people=20_000):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:] or ".")

@@ -57,4 +57,4 @@ def main(folder, n_train=1_500, n_hidden=512, n_queries=50):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:] or ".")

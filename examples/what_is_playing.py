@@ -56,4 +56,4 @@ def main(folder, n_recordings=2_000):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:] or ".")

@@ -57,4 +57,4 @@ def main(folder, n_species=250, n_reads=20):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:] or ".")

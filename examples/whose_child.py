@@ -57,4 +57,4 @@ def main(folder, n_people=2_000, n_places=102_000):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:] or ".")

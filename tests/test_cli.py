@@ -295,6 +295,9 @@ def check_error(done, code, message):
         (["atoms.npy", "queries.npy", "--budget", "5"], "--budget must allow at least one multiply"),
         (["atoms.npy", "queries.npy", "--bound", "hoeffding"], "needs to know the range"),
         (["atoms.npy", "queries.npy", "--frobnicate"], "--frobnicate"),
+        (["atoms.npy", "queries.npy", "--smallest"], "--smallest; it is called --ends here"),
+        (["atoms.npy", "queries.npy", "--top-k", "3"], "--top-k; it is called -k here"),
+        (["atoms.npy", "queries.npy", "--threads", "2"], "--threads.*; it is called --jobs here"),
         (["atoms.npy"], "(?i)missing argument 'queries'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -11,17 +12,30 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a file that is mapped cannot be cut there")
 
+FILES = ("atoms.npy", "atoms.bm", "many.npy", "data.npy", "indices.npy", "indptr.npy")
 PREPARED = """
 import os, sys
 import numpy as np
+import scipy.sparse
 import banditmips as bm
 from banditmips._saved import SavedFile
 
 rng = np.random.default_rng(0)
 atoms = rng.normal(size=(300, 4_000))
 np.save("atoms.npy", atoms)
+np.save("many.npy", rng.normal(size=(300, 4_000)))
 query = rng.normal(size=4_000)
 bm.BanditMIPS().fit(atoms).save("atoms.bm")
+sparse = scipy.sparse.random_array((300, 4_000), density=0.1, rng=rng, format="csr")
+for name in ("data", "indices", "indptr"):
+    np.save(f"{name}.npy", getattr(sparse, name))
+
+
+def mapped_sparse():
+    matrix = scipy.sparse.csr_array(sparse.shape)
+    for name in ("data", "indices", "indptr"):
+        setattr(matrix, name, np.load(f"{name}.npy", mmap_mode="r"))
+    return matrix
 
 
 def cut_after_the_look(path):
@@ -90,6 +104,31 @@ SCRIPTS = {
         os.truncate("atoms.npy", 100_000)
         told(lambda: bm.BanditMIPS().fit(mapped))
     """,
+    **{
+        f"a {what} of a sparse matrix whose {name} are cut": f"""
+        matrix = mapped_sparse()
+        os.truncate("{name}.npy", 200)
+        told(lambda: {call})
+    """
+        for name in ("data", "indices")
+        for what, call in {
+            "search": "bm.search(matrix, query)",
+            "batch": "bm.search(matrix, rng.normal(size=(8, 4_000)))",
+            "race": "bm.search(matrix, query, minimise='multiplies')",
+            "fit": "bm.BanditMIPS(layout='full').fit(matrix)",
+        }.items()
+    },
+    "a search by mapped queries": """
+        queries = np.load("many.npy", mmap_mode="r")
+        os.truncate("many.npy", 100_000)
+        told(lambda: bm.search(atoms, queries, delta=0.0))
+    """,
+    "a search of an index by a mapped query": """
+        index = bm.BanditMIPS().fit(atoms)
+        queries = np.load("many.npy", mmap_mode="r")
+        os.truncate("many.npy", 100_000)
+        told(lambda: index.search(queries[290]))
+    """,
     "a search after a fit of a mapped array": """
         index = bm.BanditMIPS().fit(np.load("atoms.npy", mmap_mode="r"))
         os.truncate("atoms.npy", 100_000)
@@ -111,13 +150,14 @@ os.chdir("..")
         for number, script in enumerate(SCRIPTS.values())
     ]
     begin = 'import shutil\nlook = SavedFile.check\nos.mkdir("sound")\n'
-    moves = "".join(f'os.rename("{name}", "sound/{name}")\n' for name in ("atoms.npy", "atoms.bm"))
+    moves = "".join(f'os.rename("{name}", "sound/{name}")\n' for name in FILES)
     done = run(begin + moves + "".join(parts), tmp_path)
     assert done.returncode == 0, (done.stdout, done.stderr)
     lines = done.stdout.splitlines()
     for (what, script), line in zip(SCRIPTS.items(), lines, strict=True):
         assert line.startswith("CorruptFileError: "), (what, line)
-        assert ("atoms.npy" if "npy" in script else "atoms.bm") in line
+        cut = re.search(r'(?:truncate|look)\("(.*?)"', script)[1]
+        assert cut in line
         assert "changed since it was opened" in line or "could not be read" in line
 
 

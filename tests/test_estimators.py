@@ -52,6 +52,30 @@ def test_neighbours_come_with_falling_scores():
     assert isinstance(neighbours.index_, bm.BanditMIPS)
 
 
+def test_the_smallest_scores_and_both_ends():
+    scores, indices = MIPSNeighbors(n_neighbors=3, ends="smallest").fit(ATOMS).kneighbors(QUERIES)
+    np.testing.assert_array_equal(indices, RANKED[:, :-4:-1])
+    np.testing.assert_allclose(scores, np.take_along_axis(SCORES, indices, axis=1))
+    both = MIPSNeighbors(n_neighbors=3, ends="both").fit(ATOMS)
+    scores, indices = both.kneighbors(QUERIES)
+    np.testing.assert_array_equal(indices, np.hstack([RANKED[:, :3], RANKED[:, :-4:-1]]))
+    np.testing.assert_allclose(scores, np.take_along_axis(SCORES, indices, axis=1))
+    graph = both.kneighbors_graph(QUERIES, mode="score").toarray()
+    np.testing.assert_allclose(np.take_along_axis(graph, indices, axis=1), scores)
+    assert np.count_nonzero(graph) == graph.shape[0] * 6
+    among_themselves = np.where(np.eye(80), np.nan, ATOMS @ ATOMS.T)
+    ranked = np.argsort(among_themselves, axis=1)[:, :79]  # NaN comes last
+    expected = np.hstack([ranked[:, :-4:-1], ranked[:, :3]])
+    np.testing.assert_array_equal(both.kneighbors(return_distance=False), expected)
+    np.testing.assert_array_equal(
+        MIPSTransformer(n_neighbors=3, ends="both").fit(ATOMS).transform(QUERIES).toarray(), graph
+    )
+    with pytest.raises(ValueError, match="n_neighbors must be at most 40, half the atoms to choose from, got 41"):
+        both.kneighbors(QUERIES, 41)
+    with pytest.raises(ValueError, match="n_neighbors must be at most 39, half the atoms"):
+        both.kneighbors(n_neighbors=40)
+
+
 def test_squared_differences_give_the_neighbours_of_scikit_learn():
     theirs = NearestNeighbors(n_neighbors=3).fit(ATOMS)
     ours = MIPSNeighbors(n_neighbors=3, objective="neg_sqeuclidean").fit(ATOMS)

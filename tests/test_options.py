@@ -33,7 +33,7 @@ def test_no_public_signature_takes_anything(call):
 def test_a_call_of_an_index_takes_the_options_of_a_search_but_the_seed():
     names = {field.name for field in fields(Options)}
     assert set(typing.get_type_hints(_options.CallOptions)) == names - {"seed"}
-    assert set(typing.get_type_hints(_options.ClusterOptions)) == names - {"n_jobs", "ends", "trace"}
+    assert set(typing.get_type_hints(_options.ClusterOptions)) == names - {"n_jobs", "trace"}
 
 
 def test_no_number_of_threads_is_one():

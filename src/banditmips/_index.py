@@ -35,7 +35,7 @@ from banditmips._validate import (
     check_rows,
     seed_or_fresh,
 )
-from banditmips.atoms import check_maps
+from banditmips.atoms import check_maps, guard_of
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.preparing import extra_bytes
 
@@ -332,10 +332,13 @@ class BanditMIPS:
             return run_queries(fitted, queries, k, chosen, mask) if short is None else short
 
         started = time.perf_counter()
+        guard = guard_of(queries)
         try:
             found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
         finally:
             self._check_read(fitted)
+            if guard is not None:
+                guard.check()
         if chosen.trace:
             found = found.took(time.perf_counter() - started)
         return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)

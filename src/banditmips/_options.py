@@ -24,6 +24,7 @@ __all__ = [
     "SharedOptions",
     "Sigma",
     "check_names",
+    "our_name",
     "suggests_names",
 ]
 
@@ -55,6 +56,7 @@ class SharedOptions(TypedDict, total=False):
     value_range: tuple[float, float] | None
     replacement: bool
     absolute: bool
+    ends: Ends
     minimise: Minimise
     budget: int | None
     rescore: bool
@@ -64,7 +66,6 @@ class SharedOptions(TypedDict, total=False):
 class CallOptions(SharedOptions, total=False):
     """Options that a call of `BanditMIPS.search` can change."""
 
-    ends: Ends
     n_jobs: int | None
     trace: bool
 
@@ -97,7 +98,7 @@ _OTHER_NAMES = {
 """What other libraries call our arguments."""
 
 
-def _ours(name: str, known: Iterable[str]) -> str | None:
+def our_name(name: str, known: Iterable[str]) -> str | None:
     """The one of the known names that other libraries call `name`."""
     return next((ours for ours in known if name in _OTHER_NAMES.get(ours, ())), None)
 
@@ -111,10 +112,10 @@ def check_names(names: Iterable[str], where: str, known: Iterable[str], elsewher
     for name in names:
         if name in known:
             continue
-        ours = _ours(name, known)
+        ours = our_name(name, known)
         if ours is not None:
             raise TypeError(f"{where} has no option {name!r}; it is called {ours!r} here")
-        foreign = name if name in elsewhere else _ours(name, elsewhere)
+        foreign = name if name in elsewhere else our_name(name, elsewhere)
         if foreign is not None:
             renamed = "" if foreign == name else f"it is called {foreign!r} here, and "
             raise TypeError(f"{where} has no option {name!r}: {renamed}{elsewhere[foreign]}")

@@ -26,7 +26,7 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
-from banditmips.atoms import AtomStore, DenseStore, SparseStore, check_maps
+from banditmips.atoms import AtomStore, DenseStore, SparseStore, check_maps, guard_of
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_use_blas, products_with_all
@@ -185,10 +185,13 @@ def search(
         return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
 
     started = time.perf_counter()
+    guard = guard_of(queries)
     try:
         found = at_ends(find, store.shape, queries, mask, options.ends)
     finally:
         check_maps(store)  # comes before any other error, which may follow from what was missing
+        if guard is not None:
+            guard.check()
     if trace:
         found = found.took(time.perf_counter() - started)
     return _also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked)

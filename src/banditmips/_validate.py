@@ -101,7 +101,7 @@ def check_positive(name: str, value: object) -> int:
 
 def as_store(atoms: Any) -> AtomStore:
     """Wrap what a user calls atoms as a store: without copying it, and without reading more than it must."""
-    from banditmips.atoms import DenseStore, MappedStore, SparseStore, map_of
+    from banditmips.atoms import DenseStore, MappedSparseStore, MappedStore, SparseStore, map_of, maps_in
 
     if type(atoms) is np.ndarray and map_of(atoms) is None:
         # The common case first: in a small search every further question takes a fair part of the time.
@@ -119,7 +119,7 @@ def as_store(atoms: Any) -> AtomStore:
     if _is_sparse(atoms):
         _check_atoms_shape(atoms.shape)
         _check_dtype("atoms", atoms.dtype)
-        return SparseStore(atoms)
+        return MappedSparseStore(atoms) if maps_in(atoms) else SparseStore(atoms)
     opened = store_of_foreign(atoms)
     if opened is not None:
         return opened

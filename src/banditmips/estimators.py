@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 
 from banditmips._extras import require
 from banditmips._index import BanditMIPS
-from banditmips._options import Layout, Objective, PursuitMethod
+from banditmips._options import Ends, Layout, Objective, PursuitMethod
+from banditmips._result import SearchResult
 from banditmips._validate import check_positive
 from banditmips.pursuit import MatchingPursuit as _Pursuit
 
@@ -63,6 +64,7 @@ class _Neighbors(BaseEstimator):
         epsilon: float = 0.0,
         objective: Objective = "inner_product",
         absolute: bool = False,
+        ends: Ends = "largest",
         layout: Layout = "auto",
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -72,6 +74,7 @@ class _Neighbors(BaseEstimator):
         self.epsilon = epsilon
         self.objective = objective
         self.absolute = absolute
+        self.ends = ends
         self.layout = layout
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -83,6 +86,7 @@ class _Neighbors(BaseEstimator):
             epsilon=self.epsilon,
             objective=self.objective,
             absolute=self.absolute,
+            ends=self.ends,
             layout=self.layout,
             seed=_seed_of(self.random_state),
             n_jobs=self.n_jobs,
@@ -95,13 +99,20 @@ class _Neighbors(BaseEstimator):
         check_is_fitted(self)
         k = check_positive("n_neighbors", self.n_neighbors if n_neighbors is None else n_neighbors)
         others = self.n_samples_fit_ - (X is None)
-        if k > others:
-            raise ValueError(f"n_neighbors must be at most {others}, the number of atoms to choose from, got {k}")
-        if X is not None:
-            found = self.index_.search(_validated(self, X, reset=False), k)
-            return found.scores, found.indices
-        parts = [self.index_.search(rows, k + 1) for rows in self._fitted_rows]
+        most, whom = (others // 2, "half the atoms") if self.ends == "both" else (others, "the number of atoms")
+        if k > most:
+            raise ValueError(f"n_neighbors must be at most {most}, {whom} to choose from, got {k}")
+        rows = self._fitted_rows if X is None else [_validated(self, X, reset=False)]
+        parts = [self.index_.search(some, k + (X is None)) for some in rows]
+        ends = [parts, [part.smallest for part in parts if part.smallest is not None]]
+        found = [self._joined(end, k, X is None) for end in ends if end]
+        return np.hstack([scores for scores, _ in found]), np.hstack([indices for _, indices in found])
+
+    def _joined(self, parts: list[SearchResult], k: int, of_atoms: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return scores and indices for all queries; where the queries are the atoms, of k others than themselves."""
         scores, indices = (np.concatenate([part[field] for part in map(tuple, parts)]) for field in (1, 0))
+        if not of_atoms:
+            return scores, indices
         # Nobody is a neighbour of its own, though it need not be among the best: then the last one goes.
         keep = indices != np.arange(self.n_samples_fit_)[:, np.newaxis]
         keep[keep.all(axis=1), -1] = False
@@ -118,13 +129,15 @@ class _Neighbors(BaseEstimator):
             How many, if not as many as the estimator was made with.
         return_distance : bool
             Whether to return the scores too. The name is scikit-learn's; what is returned are **scores, which fall**
-            from left to right: the first column is the best neighbour.
+            from left to right: the first column is the best neighbour. (With ``ends="smallest"`` they rise.)
 
         Returns
         -------
         scores : array of shape (m, n_neighbors)
             Only if `return_distance` is True.
         indices : array of shape (m, n_neighbors)
+            With ``ends="both"`` both arrays have twice as many columns: the `n_neighbors` largest scores, which fall,
+            and then the `n_neighbors` smallest, which rise.
         """
         scores, indices = self._scores_and_indices(X, n_neighbors)
         return (scores, indices) if return_distance else indices
@@ -164,6 +177,9 @@ class MIPSNeighbors(_Neighbors):
         How many neighbours to find, if a call does not say.
     delta, epsilon, objective, absolute, layout
         As in `banditmips.BanditMIPS`.
+    ends : {"largest", "smallest", "both"}
+        Whether neighbours are the atoms with the largest scores, with the smallest (opposites), or `n_neighbors` of
+        each.
     random_state : int, RandomState or None
         The seed of `banditmips.BanditMIPS`.
     n_jobs : int or None
@@ -278,7 +294,7 @@ class MIPSTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Neighb
 
     Parameters
     ----------
-    n_neighbors, delta, epsilon, objective, absolute, layout, random_state, n_jobs
+    n_neighbors, delta, epsilon, objective, absolute, ends, layout, random_state, n_jobs
         As in `MIPSNeighbors`.
 
     Attributes

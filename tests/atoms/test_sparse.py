@@ -73,6 +73,17 @@ def test_steep_weights_do_not_hide_what_decides(form):
     assert n_sampled >= 10
 
 
+@pytest.mark.parametrize("seed", [127, 233])
+def test_heavy_tails_of_atoms_and_query_lead_to_the_full_product(seed):
+    """One large term that is certain to be seen, and weights, made a calm sample of what one entry decides."""
+    rng = np.random.default_rng(seed)
+    density = rng.choice([0.01, 0.05, 0.2])
+    atoms = np.round(5.0 * rng.standard_cauchy((31, 308))) * (rng.random((31, 308)) < density)
+    query = rng.standard_cauchy(308)
+    found = bm.search(scipy.sparse.csc_array(atoms), query, delta=1e-12, seed=seed, minimise="multiplies")
+    assert found.indices[0] == np.argmax(atoms @ query)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ">f8", ">i4"])
 def test_entries_that_scipy_does_not_know(dtype):
     atoms = np.round(planted(n=10, d=400)[0])

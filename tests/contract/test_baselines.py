@@ -335,8 +335,9 @@ def test_default_parameters(key, atoms, queries):
 
 
 def test_full_effort_is_accurate(key, atoms, queries):
+    index = make_exact(key, N).fit(atoms)
     for k in (1, 5):
-        result = make_exact(key, N).fit(atoms).search(queries, k=k)
+        result = index.search(queries, k=k)
         np.testing.assert_array_equal(result.indices, best(atoms, queries, k))
 
 

@@ -1,6 +1,8 @@
 """The C kernels as a library of their own, called through ctypes."""
 
 import ctypes
+import fcntl
+import hashlib
 import os
 import shlex
 import shutil
@@ -14,6 +16,8 @@ import numpy as np
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src" / "banditmips" / "core" / "c"
+COMPILED = Path(__file__).parents[2] / "build" / "kernels"
+"""What was compiled, by what it was made of: for all processes of a test run, and for later runs of the same."""
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fno-math-errno", "-fno-signed-zeros", "-fno-trapping-math"]
 FLAGS += ["-fassociative-math"]
 TARGETS = ["portable", "avx2", "avx512", "plain"]  # plain: portable without vectors, as compilers other than GCC get it
@@ -85,19 +89,29 @@ class Kernels(ctypes.Structure):
 
 
 @pytest.fixture(scope="session")
-def compile_kernels(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def compile_kernels() -> Callable[..., Path]:
     """Compile the kernels, and what is given besides, with the project's flags and warnings as errors."""
     found = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not found:
         pytest.skip("no C compiler on this machine")
     compiler = shlex.split(found)
 
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True).stdout
+
     def compile_(name: str, *extra: str) -> Path:
-        output = tmp_path_factory.mktemp("kernels") / name
         sources = [str(path) for path in sorted(SOURCES.glob("*.c"))]
-        command = [*compiler, *FLAGS, f"-I{SOURCES}", *sources, *extra, "-lm", "-o", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        command = [*compiler, *FLAGS, f"-I{SOURCES}", *sources, *extra, "-lm", "-o"]
+        texts = [path.read_text() for path in [*sorted(SOURCES.iterdir()), *map(Path, extra)] if path.is_file()]
+        made_of = hashlib.sha256("\0".join([version, *command, *texts]).encode()).hexdigest()[:16]
+        output = COMPILED / made_of / name
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with open(output.parent / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not output.exists():
+                unfinished = output.with_suffix(".unfinished")
+                done = subprocess.run([*command, str(unfinished)], capture_output=True, text=True)
+                assert done.returncode == 0, done.stderr
+                unfinished.rename(output)
         return output
 
     return compile_

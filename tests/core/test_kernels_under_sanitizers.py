@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 CALL_EVERYTHING = Path(__file__).with_name("call_every_kernel.c")
-SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+SANITIZERS = ["-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
 @pytest.fixture(scope="session")

@@ -58,7 +58,30 @@ def test_paired_variances(size, objective, sign):
     np.testing.assert_allclose(variances, expected, rtol=1e-11, atol=1e-25)
     assert variances.shape == shares.shape == (4,)
     differing = expected > 1e-20
-    np.testing.assert_allclose(shares[differing], squares.max(axis=1)[differing] / expected[differing], rtol=1e-9)
+    as_they_are = (spread * (terms[5] - sign * terms[rows])) ** 2
+    largest = [(part.max(axis=1)[differing] / part.sum(axis=1)[differing]) for part in (squares, as_they_are)]
+    np.testing.assert_allclose(shares[differing], np.maximum(*largest), rtol=1e-9)
+
+
+def test_one_term_among_zeros_holds_all_that_is_seen_whatever_the_weights():
+    """About the ratio to the weights the zeros deviate too, and the term does not if it was certain to be seen."""
+    size = 20
+    scale, unit, spread = np.full(size, 2.0), np.ones(size), np.full(size, 1.5)
+    spread[0] = 1e-3
+    sample = Sample(SamplePrefix(np.arange(size), scale, unit, spread, 40.0), np.ones(size), PRODUCT)
+    values = np.zeros((3, size))
+    values[0, 0] = 10.0
+    values[1] = 0.1 * np.random.default_rng(0).normal(size=size)
+    estimates, variances, _ = sample.estimates(values, np.ones(3), np.zeros(3), False)
+    assert sample.shares[0] == 1.0
+    assert sample.shares[1] < 0.5
+    assert sample.shares[2] == 1.0  # of nothing but zeros it is said that they hang on one cell
+    about_ratio = (spread * (values[0] - estimates[0] / 40.0 * unit)) ** 2
+    assert about_ratio.max() / about_ratio.sum() < 0.06
+    assert variances[0] == pytest.approx(about_ratio.sum())
+    _, shares = sample.paired_variances(values, np.ones(3), estimates, 0, 1.0, np.array([1, 2]))
+    assert shares[0] < 0.5
+    assert shares[1] == 1.0
 
 
 def test_an_atom_never_differs_from_itself():
@@ -66,7 +89,7 @@ def test_an_atom_never_differs_from_itself():
     estimates, _, _ = sample.estimates(values, row_scale, centers, False)
     variances, shares = sample.paired_variances(values, row_scale, estimates, 2, 1.0, np.array([2]))
     np.testing.assert_array_equal(variances, 0.0)
-    np.testing.assert_array_equal(shares, 0.0)
+    np.testing.assert_array_equal(shares, 1.0)
 
 
 def test_values_may_be_a_part_of_a_larger_buffer():

@@ -161,6 +161,29 @@ def test_a_progress_bar(client, capfd):
     assert shown.out == ""
 
 
+@pytest.mark.parametrize("single", [True, False])
+def test_the_smallest_and_both_ends(client, single):
+    atoms, queries = ratings()
+    asked = queries[0] if single else queries
+    names = np.array([f"atom {i}" for i in range(len(atoms))])
+    mask = np.arange(len(atoms)) % 3 == 0
+    index = DistributedMIPS(client, ends="both").fit([atoms[:50], atoms[50:]], ids=names)
+    both = index.search(asked, 4, mask=mask)
+    smallest = index.search(asked, 4, ends="smallest", mask=mask)
+    scores = np.where(mask, np.inf, np.atleast_2d(asked).astype(np.float64) @ atoms.T.astype(np.float64))
+    truth = np.argsort(scores, axis=1, kind="stable")[:, :4]
+    for found in (both.smallest, smallest):
+        np.testing.assert_array_equal(np.atleast_2d(found.indices), truth)
+        np.testing.assert_allclose(np.atleast_2d(found.scores), np.take_along_axis(scores, truth, axis=1))
+        np.testing.assert_array_equal(found.ids, names[found.indices])
+    largest = index.search(asked, 4, ends="largest", mask=mask)
+    np.testing.assert_array_equal(both.indices, largest.indices)
+    assert smallest.smallest is None
+    assert largest.smallest is None
+    n_multiplies = np.sum(both.n_multiplies) + np.sum(both.smallest.n_multiplies)
+    assert sum(worker.n_multiplies for worker in both.workers) == n_multiplies
+
+
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 

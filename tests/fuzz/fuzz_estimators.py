@@ -14,6 +14,7 @@ NEIGHBORS = ("MIPSNeighbors", "MIPSNeighborsClassifier", "MIPSTransformer")
 _PARAMETERS: dict[str, list[Any]] = {
     "objective": ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1", "euclidean"],
     "absolute": [True],
+    "ends": ["smallest"],
     "epsilon": [0.5, -1.0],
     "layout": ["codes", "coordinates", "full", "none", "odd"],
     "random_state": [None, 3, 2**40, -1],
@@ -35,6 +36,8 @@ def random_estimator(random: Random) -> dict[str, Any]:
     for parameter, values in (_OF_PURSUITS if name == "MatchingPursuit" else _PARAMETERS).items():
         if random.random() < 0.15:
             parameters[parameter] = random.choice(values)
+    if name == "MIPSNeighborsClassifier":
+        parameters.pop("ends", None)  # there is no vote of opposites
     if name == "MatchingPursuit":
         parameters.setdefault("n_nonzero_coefs", random.choice([1, 1, 3]))
     else:
@@ -116,7 +119,8 @@ def _problem_of_neighbors(
         slack = 1e-4 * scale + 1e-300
         if (np.abs(scores[i] - truth[found]) > slack).any():
             return f"row {i}: scores {scores[i]}, true {truth[found]}"
-        ranked = np.abs(truth) if parameters.get("absolute") else truth
+        ranked = -truth if parameters.get("ends") == "smallest" else truth
+        ranked = np.abs(truth) if parameters.get("absolute") else ranked
         others = np.delete(ranked, i) if themselves else ranked
         best = np.sort(others)[::-1][:k]
         if (np.sort(ranked[found])[::-1] < best - parameters.get("epsilon", 0.0) - 2 * slack).any():

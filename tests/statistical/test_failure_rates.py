@@ -1,8 +1,12 @@
-"""Failure rates of `paired` and `codes` on nice and nasty data, judged by a binomial test.
+"""Failure rates of `paired` and `codes` on nice and nasty data, judged trial by trial.
 
-A case fails if its count of wrong answers would be reached with probability below 1e-3 at a true rate of delta. With
-these numbers of trials, a true rate of 2*delta is caught with probability 0.98.
+Wald's sequential test compares a rate of delta with one of 2*delta: trials go on until what has happened is 1,000 times
+as likely at one of them as at the other. So a rate of at most delta fails with a probability of at most 1e-3, and one
+of 2*delta passes with at most that. If the most trials have not told, a binomial test of all does, which finds
+2*delta with probability 0.98.
 """
+
+from itertools import count
 
 import numpy as np
 import pytest
@@ -14,7 +18,8 @@ pytestmark = pytest.mark.statistical
 
 N_ATOMS, D = 10, 500
 RACING = {"minimise": "multiplies", "rescore": False}
-TRIALS = {0.1: 400, 0.01: 4000}
+MOST_TRIALS = {0.1: 400, 0.01: 4000}
+TOLD = np.log(1e3)
 
 
 def normal_custom(rng):
@@ -68,27 +73,47 @@ def sparse_against_dense(rng):
 ORDINARY = [normal_custom, correlated, symmetric, ratings, heavy_tails, lognormal, nearly_equal, sparse_query]
 
 
-def count_failures(make, trials, k, answer):
-    failures = 0
-    for seed in range(trials):
+def races(make, k, answer):
+    """Race with one seed after another, for ever, and say whether each answer is wrong."""
+    for seed in count():
         if seed % 8 == 0:  # eight races, each with its own seed, on the same atoms
             atoms, query = make(np.random.default_rng([seed, 17]))
             scores = atoms @ query
             bar = np.sort(scores)[-k]
         found = answer(atoms, query, seed)
-        failures += bool((scores[found.indices] < bar - 1e-9 * abs(bar)).any())
-    return failures
+        yield bool((scores[found.indices] < bar - 1e-9 * abs(bar)).any())
 
 
-def assert_rate_at_most(delta, failures, trials):
-    assert binom.sf(failures - 1, trials, delta) > 1e-3, f"{failures} failures in {trials} trials at delta = {delta}"
+def assert_rate_at_most(delta, outcomes):
+    """Look at outcomes, True for a failure, until they tell whether the rate is delta or twice as much."""
+    failures, evidence, most = 0, 0.0, MOST_TRIALS[delta]
+    for trial, failed in zip(range(1, most + 1), outcomes, strict=False):
+        failures += failed
+        evidence += np.log(2.0) if failed else np.log((1.0 - 2.0 * delta) / (1.0 - delta))
+        if evidence <= -TOLD:
+            return
+        assert evidence < TOLD, f"{failures} failures in {trial} trials at delta = {delta}"
+    assert binom.sf(failures - 1, most, delta) > 1e-3, f"{failures} failures in {most} trials at delta = {delta}"
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.01])
+def test_the_test_tells_delta_from_twice_as_much(delta):
+    def passes(rate, seed):
+        try:
+            assert_rate_at_most(delta, np.random.default_rng([seed, 19]).random(MOST_TRIALS[delta]) < rate)
+        except AssertionError:
+            return False
+        return True
+
+    assert sum(passes(delta / 2.0, seed) for seed in range(50)) == 50
+    assert sum(passes(2.0 * delta, seed) for seed in range(50)) <= 3
+    assert not passes(1.0, 0)
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.01])
 @pytest.mark.parametrize("make", ORDINARY)
 def test_paired_without_fit(make, delta):
-    failures = count_failures(make, TRIALS[delta], 1, lambda a, q, s: bm.search(a, q, delta=delta, seed=s, **RACING))
-    assert_rate_at_most(delta, failures, TRIALS[delta])
+    assert_rate_at_most(delta, races(make, 1, lambda a, q, s: bm.search(a, q, delta=delta, seed=s, **RACING)))
 
 
 def after_fit(layout, delta):
@@ -102,33 +127,32 @@ def after_fit(layout, delta):
 @pytest.mark.parametrize("layout", ["codes", "coordinates"])
 @pytest.mark.parametrize("make", [*ORDINARY, sparse_against_dense])
 def test_after_fit(make, layout):
-    assert_rate_at_most(0.1, count_failures(make, 400, 1, after_fit(layout, 0.1)), 400)
+    assert_rate_at_most(0.1, races(make, 1, after_fit(layout, 0.1)))
 
 
 @pytest.mark.parametrize("layout", ["codes", "coordinates"])
 def test_an_index_sees_sparse_atoms_at_a_small_delta(layout):
-    assert_rate_at_most(0.01, count_failures(sparse_against_dense, 4000, 1, after_fit(layout, 0.01)), 4000)
+    assert_rate_at_most(0.01, races(sparse_against_dense, 1, after_fit(layout, 0.01)))
 
 
 @pytest.mark.parametrize("make", [normal_custom, symmetric, heavy_tails])
 @pytest.mark.parametrize(("k", "absolute"), [(3, False), (1, True)])
 def test_paired_with_k_and_absolute(make, k, absolute):
-    failures = 0
-    for seed in range(400):
-        atoms, query = make(np.random.default_rng([seed, 18]))
-        scores = np.abs(atoms @ query) if absolute else atoms @ query
-        found = bm.search(atoms, query, k, delta=0.1, absolute=absolute, seed=seed, **RACING)
-        failures += set(found.indices) != set(np.argsort(-scores)[:k])
-    assert_rate_at_most(0.1, failures, 400)
+    def outcomes():
+        for seed in count():
+            atoms, query = make(np.random.default_rng([seed, 18]))
+            scores = np.abs(atoms @ query) if absolute else atoms @ query
+            found = bm.search(atoms, query, k, delta=0.1, absolute=absolute, seed=seed, **RACING)
+            yield set(found.indices) != set(np.argsort(-scores)[:k])
+
+    assert_rate_at_most(0.1, outcomes())
 
 
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize("make", [normal_custom, correlated, symmetric, heavy_tails])
 def test_paired_by_sampling(make, replacement):
-    failures = count_failures(
-        make,
-        400,
-        1,
-        lambda a, q, s: bm.search(a, q, delta=0.1, sampling="weighted", replacement=replacement, seed=s, **RACING),
-    )
-    assert_rate_at_most(0.1, failures, 400)
+    def answer(atoms, query, seed):
+        options = {"sampling": "weighted", "replacement": replacement}
+        return bm.search(atoms, query, delta=0.1, seed=seed, **options, **RACING)
+
+    assert_rate_at_most(0.1, races(make, 1, answer))

@@ -6,7 +6,7 @@ for `fit`, one pass over everything (`blocks`): that is `AtomStore`.
 ::
 
     AtomStore ─┬─ DenseStore, SparseStore, FunctionStore, JoinedStore    in memory
-               ├─ MappedStore                                            a DenseStore that is a map of a file
+               ├─ MappedStore, MappedSparseStore                         the first two, as maps of files
                └─ PartStore (read in parts; may have lines) ─┬─ RawStore     .npy, contiguous HDF5
                                                              └─ GridStore    Zarr, chunked HDF5, Parquet, Arrow
                                                                   │ ChunkReader: cache, look-ahead, retries
@@ -15,7 +15,7 @@ for `fit`, one pass over everything (`blocks`): that is `AtomStore`.
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.functions import FunctionStore, chirps, gabor_atoms, sinusoids
 from banditmips.atoms.joined import JoinedStore
-from banditmips.atoms.mapped import MappedStore, check_maps, map_of
+from banditmips.atoms.mapped import MappedSparseStore, MappedStore, check_maps, guard_of, map_of, maps_in
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
@@ -26,6 +26,7 @@ __all__ = [
     "DenseStore",
     "FunctionStore",
     "JoinedStore",
+    "MappedSparseStore",
     "MappedStore",
     "PartStore",
     "SparseStore",
@@ -33,6 +34,8 @@ __all__ = [
     "chirps",
     "count_bytes",
     "gabor_atoms",
+    "guard_of",
     "map_of",
+    "maps_in",
     "sinusoids",
 ]

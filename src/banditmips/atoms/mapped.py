@@ -1,7 +1,8 @@
-"""Atoms in a map of a file, which may become shorter while it is read; `banditmips.core.maps` says how that ends."""
+"""Atoms and queries in maps of files, which may become shorter while they are read: `banditmips.core.maps` says how."""
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
 import weakref
@@ -15,9 +16,12 @@ from banditmips._files import CorruptFileError
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.joined import JoinedStore
 from banditmips.atoms.protocol import AtomStore
+from banditmips.atoms.sparse import SparseStore
 from banditmips.core import maps
 
-__all__ = ["MapGuard", "MappedStore", "check_maps", "map_of"]
+__all__ = ["MapGuard", "MappedSparseStore", "MappedStore", "check_maps", "guard_of", "map_of", "maps_in"]
+
+_ARRAYS_OF_MATRICES = ("data", "indices", "indptr", "row", "col", "offsets")
 
 
 class MapGuard:
@@ -35,6 +39,10 @@ class MapGuard:
         self._path = path
         self._numbers = [_guarded(found) for array in arrays if (found := map_of(array)) is not None]
         weakref.finalize(self, _release, self._numbers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is sent to another process is in memory there."""
+        return MapGuard, ((), self._path)
 
     def check(self) -> None:
         """Raise `CorruptFileError` if something was missing when it was read: what was computed from it is wrong."""
@@ -55,13 +63,47 @@ class MappedStore(DenseStore):
         self._guard.check()
 
 
+class MappedSparseStore(SparseStore):
+    """Atoms in a sparse matrix whose arrays are maps of files.
+
+    Zeros in the place of what is missing are places within the matrix, as far as entries and their indices go. Pointers
+    have to agree with each other: they are read at once, and kept in memory.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self._guards = [MapGuard([array], _name_of_file(array)) for array in maps_in(matrix)]
+        if hasattr(matrix, "indptr"):
+            matrix = copy.copy(matrix)
+            matrix.indptr = np.array(matrix.indptr)
+            self.check_maps()
+        super().__init__(matrix)
+
+    def check_maps(self) -> None:
+        """Raise `CorruptFileError` if something of a file was missing when it was read."""
+        for guard in self._guards:
+            guard.check()
+
+
 def check_maps(store: AtomStore) -> None:
     """Raise `CorruptFileError` if atoms are in a file of which something was missing when it was read."""
-    if isinstance(store, MappedStore):
+    if isinstance(store, (MappedStore, MappedSparseStore)):
         store.check_maps()
     elif isinstance(store, JoinedStore):
         for part in store.stores:
             check_maps(part)
+
+
+def guard_of(array: object) -> MapGuard | None:
+    """A guard of an array that is a map of a file; None for everything else, which needs none."""
+    if not isinstance(array, np.ndarray) or map_of(array) is None:
+        return None
+    return MapGuard([array], _name_of_file(array))
+
+
+def maps_in(matrix: Any) -> list[NDArray[Any]]:
+    """The arrays of a sparse matrix that are maps of files."""
+    arrays = [getattr(matrix, name, None) for name in _ARRAYS_OF_MATRICES]
+    return [array for array in arrays if isinstance(array, np.ndarray) and map_of(array) is not None]
 
 
 def map_of(array: NDArray[Any]) -> mmap.mmap | None:
@@ -79,7 +121,7 @@ def _name_of_file(array: Any) -> str:
         if isinstance(array, np.memmap) and array.filename is not None:
             return os.fspath(array.filename)
         array = array.base
-    return "the file that the atoms are a map of"
+    return "the file that the array is a map of"
 
 
 def _guarded(mapped: mmap.mmap) -> int:

@@ -71,7 +71,7 @@ def _describe(error: Exception) -> tuple[str, int] | None:
         hint = ""
         context = getattr(error, "ctx", None)
         if isinstance(error, _UsageError) and context is not None:
-            hint = f" (see '{context.command_path} --help')"
+            hint = f"{_other_name(error, context)} (see '{context.command_path} --help')"
         return _one_line(error.format_message()) + hint, MISTAKE  # type: ignore[attr-defined]
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
@@ -85,6 +85,18 @@ def _describe(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, ValueError):  # a TypeError is ours: the types of options are checked before
         return _name_option(_one_line(str(error))), MISTAKE
     return None
+
+
+def _other_name(error: Exception, context: Any) -> str:
+    """Say what an option is called here that other programs know by the name that was given."""
+    from banditmips._options import our_name
+
+    given = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    if "jobs" in options:
+        options["n_jobs"] = options["jobs"]
+    ours = our_name(given, options)
+    return "" if ours is None else f"; it is called {options[ours]} here"
 
 
 def _name_option(message: str) -> str:

@@ -241,7 +241,7 @@ cdef class PairedRule(Rule):
 
     A quantile far out in the tail means something only where the sample is large for it and no cell stands for the
     sum: with tail probability p, nobody is dropped on fewer than ``2 log(1/p)`` cells, nor where one cell holds more
-    than ``2/log(1/p)`` of a difference's sum of squares.
+    than ``2/log(1/p)`` of a difference's sum of squares, about its estimate or about 0.
     """
 
     cdef double _pairs

@@ -25,23 +25,6 @@ cdef double _weighted_sum(const double* weights, const double* terms, int64_t si
     return total
 
 
-cdef double _sum_of_squares(const double* terms, int64_t size) noexcept nogil:
-    cdef double total = 0.0
-    cdef int64_t j
-    for j in range(size):
-        total += terms[j] * terms[j]
-    return total
-
-
-cdef double _largest_share(const double* terms, int64_t size, double squares) noexcept nogil:
-    """The largest part of one term in the sum of squares, from 0 to 1."""
-    cdef double largest = 0.0
-    cdef int64_t j
-    for j in range(size):
-        largest = fabs(terms[j]) if fabs(terms[j]) > largest else largest
-    return largest * largest / squares if squares > 0.0 else 0.0
-
-
 cdef double _scatter(const double* scale, const double* values, double center, int64_t size) noexcept nogil:
     cdef double total = 0.0
     cdef int64_t j
@@ -83,19 +66,36 @@ cdef class Sample:
             for j in range(size):
                 terms[j] = -row_scale * fabs(query[j] - values[j])
 
-    cdef void fill_residuals(self, double ratio, double* terms) noexcept nogil:
-        """Turn terms into what they deviate by, in units of the estimate's deviation."""
+    cdef double variance(self, double estimate, const double* terms, double* share) noexcept nogil:
+        """The variance of an estimate, and the largest part that one cell has in it, or would have if terms deviated from 0.
+
+        About their ratio, a term that was certain to be seen does not deviate, and all the others, though they be 0, deviate
+        by their weights: so what is one cell's may look like everybody's. Where nothing but 0 was seen, that part is 1.
+        """
+        cdef double ratio = estimate / self.total_unit
+        cdef double about_ratio, total_about_ratio = 0.0, largest_about_ratio = 0.0
+        cdef double about_zero, total_about_zero = 0.0, largest_about_zero = 0.0
         cdef int64_t j
-        cdef const double* spread = &self._spread[0]
-        cdef const double* unit = &self._unit[0]
         for j in range(self._query.shape[0]):
-            terms[j] = spread[j] * (terms[j] - ratio * unit[j])
+            about_zero = self._spread[j] * terms[j]
+            about_ratio = fabs(about_zero - ratio * (self._spread[j] * self._unit[j]))
+            about_zero = fabs(about_zero)
+            total_about_ratio += about_ratio * about_ratio
+            total_about_zero += about_zero * about_zero
+            largest_about_ratio = about_ratio if about_ratio > largest_about_ratio else largest_about_ratio
+            largest_about_zero = about_zero if about_zero > largest_about_zero else largest_about_zero
+        share[0] = 1.0
+        if total_about_zero > 0.0:
+            share[0] = largest_about_zero * largest_about_zero / total_about_zero
+        if total_about_ratio > 0.0:
+            share[0] = max(share[0], largest_about_ratio * largest_about_ratio / total_about_ratio)
+        return total_about_ratio
 
     def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers, bint scattered):
         """Return each row's estimated score, the variance of the estimate, and the scatter of the row's entries.
 
         The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for. The largest part
-        that one cell has in each variance is left in `shares`.
+        that one cell has in what each row shows is left in `shares`.
         """
         cdef int64_t i, n = values.shape[0], size = self._query.shape[0]
         all_estimates, all_variances, all_scatters, self.shares = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
@@ -106,9 +106,7 @@ cdef class Sample:
             for i in range(n):
                 self.fill_terms(&values[i, 0], row_scale[i], terms)
                 estimates[i] = _weighted_sum(&self._scale[0], terms, size)
-                self.fill_residuals(estimates[i] / self.total_unit, terms)
-                variances[i] = _sum_of_squares(terms, size)
-                shares[i] = _largest_share(terms, size, variances[i])
+                variances[i] = self.variance(estimates[i], terms, &shares[i])
                 if scattered:
                     scatters[i] = _scatter(&self._scale[0], &values[i, 0], centers[i], size)
         free(terms)
@@ -125,27 +123,20 @@ cdef class Sample:
     ):
         """Return the variance of ``estimates[leader] - sign*estimates[i]`` for the rows i, from the same cells.
 
-        Also the largest part that one cell has in it, from 0 to 1: near 1, the variance hangs on a single cell.
+        Also the largest part that one cell has in what is seen of each difference: near 1, all hangs on a single cell.
         """
         cdef int64_t t, i, j, size = self._query.shape[0]
         all_variances, all_shares = np.empty(rows.shape[0]), np.empty(rows.shape[0])
         cdef double[::1] variances = all_variances, shares = all_shares
         cdef double* of_leader = _room(2 * size)
         cdef double* terms = of_leader + size
-        cdef double largest
         with nogil:
             self.fill_terms(&values[leader, 0], row_scale[leader], of_leader)
-            self.fill_residuals(estimates[leader] / self.total_unit, of_leader)
             for t in range(rows.shape[0]):
                 i = rows[t]
                 self.fill_terms(&values[i, 0], row_scale[i], terms)
-                self.fill_residuals(estimates[i] / self.total_unit, terms)
-                largest = 0.0
                 for j in range(size):
                     terms[j] = of_leader[j] - sign * terms[j]
-                variances[t] = _sum_of_squares(terms, size)
-                for j in range(size):
-                    largest = fabs(terms[j]) if fabs(terms[j]) > largest else largest
-                shares[t] = largest * largest / variances[t] if variances[t] > 0.0 else 0.0
+                variances[t] = self.variance(estimates[leader] - sign * estimates[i], terms, &shares[t])
         free(of_leader)
         return all_variances, all_shares

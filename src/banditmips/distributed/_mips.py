@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from banditmips._ends import at_ends
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
@@ -28,6 +29,7 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
+from banditmips.atoms import guard_of
 from banditmips.distributed._cluster import Cluster, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
@@ -72,7 +74,7 @@ class DistributedMIPS:
         the workers it waited for. None waits for ever.
     **options
         Those of `banditmips.search`, for all searches; all but ``seed`` can be changed in a call of `search`. There is
-        no ``ends``, no ``trace`` and no ``n_jobs`` here.
+        no ``trace`` and no ``n_jobs`` here.
 
     Attributes
     ----------
@@ -300,46 +302,66 @@ class DistributedMIPS:
         check_range(self._known_range, chosen)
         if chosen.budget is not None and chosen.budget < n:
             raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {chosen.budget}")
+        self._stay_even()
+        works: list[Work] = []
+        exchanges: list[int] = []
+
+        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
+            return self._find_largest(queries, k, chosen, mask, works, exchanges)
+
+        guard = guard_of(queries)
+        try:
+            with _quiet_about_queries():
+                found = at_ends(find, (n, d), queries, mask, chosen.ends).labelled(chosen.seed, (n, d), self._ids)
+        finally:
+            if guard is not None:
+                guard.check()
+        fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
+        return DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
+
+    def _find_largest(
+        self,
+        queries: ArrayLike,
+        k: int,
+        options: Options,
+        mask: ArrayLike | None,
+        works: list[Work],
+        exchanges: list[int],
+    ) -> SearchResult:
+        """Find the largest scores, and write down what each worker did and how often the shards reported."""
+        from banditmips.distributed._batch import BatchSearch
+
+        n, d = self.n_atoms, self.n_coordinates
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
         with np.errstate(over="ignore"):
             for number, row in enumerate(rows):
                 as_finite(row, "" if single else f"row {number}, ")
-        self._stay_even()
-        from banditmips.distributed._batch import BatchSearch
-
         checked = bool(self._settings["validate"])
-        works: list[Work] = []
         results: list[SearchResult] = []
-        n_exchanges = 0
         largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
         size = max(1, min(_BATCH_BYTES // (8 * d), _STATE_BYTES // largest))
         n_first = min(summary.n_first for summary in self._summaries)
-        with _quiet_about_queries(), _progress_bar(len(rows), chosen.progress) as advance:
+        with _progress_bar(len(rows), options.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
                 masked = None if masks is None else masks[some]
                 search = BatchSearch(
-                    self._cluster, self._shards, self._homes, self._first_rows, rows[some], masked, k, chosen, n_first
+                    self._cluster, self._shards, self._homes, self._first_rows, rows[some], masked, k, options, n_first
                 )
                 search.run(advance)
                 results += [race.result(checked) for race in search.races]
                 works += search.works
-                n_exchanges += search.n_exchanges
+                exchanges.append(search.n_exchanges)
         if single:
-            found = results[0]
-        else:
-            found = SearchResult.stack(results) if results else empty_batch(k, False, checked)
-        found.labelled(chosen.seed, (n, d), self._ids)
-        fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
-        return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
+            return results[0]
+        return SearchResult.stack(results) if results else empty_batch(k, False, checked)
 
 
 def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
     """Check options, and refuse those that shards cannot serve."""
     options = changed_options(base, changes)
     for name, served, why in (
-        ("ends", options.ends == "largest", "search for the negative queries instead"),
         ("trace", not options.trace, "no shard sees all rounds"),
         ("n_jobs", options.n_jobs == 1, "the cluster decides how many threads there are"),
     ):

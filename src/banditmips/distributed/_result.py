@@ -44,8 +44,8 @@ class DistributedResult(SearchResult):
     Attributes
     ----------
     workers : tuple of WorkerReport
-        What each worker did for the whole search, by address. Work that was lost with a worker is not counted: it is
-        done again elsewhere, and counted there.
+        What each worker did for the whole search (with ``ends="both"``, for both), by address. Work that was lost with
+        a worker is not counted: it is done again elsewhere, and counted there.
     n_exchanges : int
         How often the shards reported.
     """

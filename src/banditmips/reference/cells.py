@@ -67,6 +67,11 @@ class SampledCells:
         ratio = (self.estimate(i, size) - self.known(i)) / sample.total_unit
         return np.asarray(sample.spread * (self.terms(i, sample.coordinates) - ratio * sample.unit))
 
+    def weighted_terms(self, i: int, size: int) -> NDArray[np.float64]:
+        """What each coordinate would add beyond its due, were none of it due."""
+        sample = self.sample(size)
+        return np.asarray(sample.spread * self.terms(i, sample.coordinates))
+
     def is_representative(self, i: int, size: int) -> bool:
         """Whether the sample has seen its fair share of the atom."""
         if self.needed_scatter is None or self.centers is None or np.isnan(self.needed_scatter[i]):

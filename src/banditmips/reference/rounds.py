@@ -120,9 +120,11 @@ class Rule:
         """Whether `sign` times the score of the one is below that of the other (its size, where the sign is free)."""
         turned = -1.0 if self.absolute and estimates[beater] < 0.0 else 1.0
         gap = turned * estimates[beater] - sign * estimates[place]
-        squares = (turned * cells.deviations(rows[beater], size) - sign * cells.deviations(rows[place], size)) ** 2
-        variance = squares.sum()
-        share = squares.max() / variance if variance > 0.0 else 0.0
+        variance, share = 0.0, 0.0
+        for parts, of_nothing in ((cells.weighted_terms, 1.0), (cells.deviations, 0.0)):
+            squares = (turned * parts(rows[beater], size) - sign * parts(rows[place], size)) ** 2
+            variance = squares.sum()
+            share = max(share, squares.max() / variance if variance > 0.0 else of_nothing)
         z = -float(stdtrit(size - 1, tail))
         hangs_on_one = share > max(2.0 / np.log(1.0 / tail), 2.0 / size)
         size_of_scores = max(abs(estimates[beater]), abs(estimates[place]))
