@@ -18,7 +18,7 @@ import pytest
 from banditmips.experiments.report import write_report
 from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
 from banditmips.experiments.report.claims import CLAIMS
-from banditmips.experiments.report.docs import BEGIN, END
+from banditmips.experiments.report.docs import BEGIN, END, update_docs
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
 from banditmips.experiments.report.run_tables import run_table
 from banditmips.experiments.report.styles import SOURCES, style_of
@@ -88,7 +88,7 @@ def test_what_is_written(small):
     assert (directory / "out/figures/figure9.png").read_bytes().startswith(b"\x89PNG")
     ET.parse(directory / "out/figures/figure9.svg")
     assert (directory / "out/rows.csv").read_text().count("\n") == 7
-    assert "SymmetricNormal: slope 1.00" in (directory / "out/verdicts.md").read_text(encoding="utf-8")
+    assert "| SymmetricNormal | ✓ slope " in (directory / "out/verdicts.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(small):
@@ -144,12 +144,40 @@ def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{BEGIN}\n\nVersion ")
     assert text.endswith(f"\n{END}\nafter\n")
-    assert text.count("On SymmetricNormal, BanditMIPS scales linearly with d (appendix G, figure 9)") == 1
+    assert text.count("The paper, appendix G, figure 9: linear. Rule: slope of log multiplies") == 1
     assert "yesterday" not in text
     assert f"6 rows, {len(CLAIMS)} claims, 1 reproduced" in text
+    assert "Nothing was run of figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, beyond" in text
     page.write_text(f"{END}\n{BEGIN}\n")
     with pytest.raises(ValueError, match=r"page\.md must have a line '<!-- verdicts: begin -->'"):
         write_report(directory / "rows.jsonl", directory / "out", page)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([], "Version 0.3, of a full run: "),
+        ([{"finished": "2026-01-02T03:04"}], "Version 0.3, of a full run on 2026-01-02: "),
+        (
+            [{"version": "0.2", "started": "2026-01-01", "finished": None}],
+            "Version 0.2, of a full run that is not finished on 2026-01-01: ",
+        ),
+        # One that was stopped, one that took it up, and one that wrote the report anew.
+        (
+            [
+                {"version": "0.1", "finished": None},
+                {"version": "0.2", "rows_written": 3, "finished": "2026-01-02"},
+                {"version": "0.3", "rows_written": 0, "finished": "2026-01-03"},
+            ],
+            "Version 0.1 and 0.2, of a full run on 2026-01-03: ",
+        ),
+    ],
+)
+def test_pasted_verdicts_tell_the_versions_of_their_rows_and_whether_the_run_is_over(tmp_path, runs, told):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    update_docs(page, [], [], {"quick": False, "versions": {"banditmips": "0.3"}, "runs": runs})
+    assert told in page.read_text(encoding="utf-8")
 
 
 def test_no_rows_at_all(tmp_path):

@@ -347,7 +347,7 @@ def _run_section(measured: Measured) -> str:
     return f"""<p>To run it again (an interrupted run goes on where it stopped):</p>
 <pre>{escape(rerun_command(run))}</pre>
 <p>Beside this page, where it was written, are <code>rows.csv</code> (every row that was measured),
-<code>verdicts.md</code> (the table of verdicts) and <code>figures/</code> (whole figures as SVG and PNG). The page
+<code>verdicts.md</code> (the verdicts) and <code>figures/</code> (whole figures as SVG and PNG). The page
 itself needs none of them.</p>
 {_table(rows_table(measured.rows))}
 {told}"""
