@@ -113,7 +113,9 @@ an index, dash-dotted after <code>fit</code>, and dotted with open markers for t
 (<a href="{escape(_PUBLISHED_AT)}">{escape(_PUBLISHED)}</a>). An algorithm has the same colour and marker in every
 figure. Times are those of this machine, with other processes of the run beside them (“the clock beside the multiplies”
 has nothing beside it); the defaults are asked for few multiplies where multiplies are shown, and for little time where
-times are.<noscript> With JavaScript, the pictures become charts that show values and hide curves.</noscript></p>"""
+times are. A fitted index may know the answer from every atom's mean and norm, without a multiply: such a search counts
+as n, since it looks at every atom.<noscript> With JavaScript, the pictures become charts that show values and hide
+curves.</noscript></p>"""
 
 
 def _resource(name: str) -> str:
