@@ -284,6 +284,24 @@ def test_pictures_are_the_same_every_time(tmp_path):
     assert ">accuracy</text>" in text
 
 
+def test_pictures_are_short_and_keep_the_numbers_of_their_axes():
+    marks = tuple(Mark(x, 5.0, 4.0, 6.0, "") for x in (0.0001, 0.001, 0.01, 0.01))
+    series = Series("BanditMIPS", style_of("BanditMIPS"), "paper", marks, ())
+    axes = Axis("delta (epsilon is 0.025)", log=True, unit=""), Axis("accuracy", log=False, limits=(0, 10))
+    text = panel_svg(Panel("A panel", *axes, (series,)))
+    picture = ET.fromstring(text)
+    assert {"0.0001", "0.001", "0.01", "delta (epsilon is 0.025)"} <= set(
+        filter(None, (each.text for each in picture.iter()))
+    )
+    places = re.findall(r'<use href="#(m\d+)" x="([^"]*)" y="([^"]*)"/>', text)
+    assert len(places) == len(set(places))  # two marks at one place are drawn once
+    drawn = [path for path in re.findall(r' d="([^"]*)"', text) if path.count("M") == len(marks)]
+    assert len(drawn) == 1  # the bars of the marks
+    styles = re.findall(r' style="([^"]*)"', text)
+    assert len(styles) == len(set(styles))
+    assert set(re.findall(r'class="(\w+)"', text)) == set(re.findall(r"\.(\w+)\{", text))
+
+
 @pytest.mark.parametrize("n_panels", [1, 3])
 def test_whole_figures_have_titles_and_legends(tmp_path, n_panels):
     write_pictures(make_chart(n_panels), tmp_path)

@@ -42,6 +42,8 @@ PUBLISHED = "published"
 """The source of the points of the authors' logs, beside the two values of `Row.settings`."""
 
 _CONFIDENCE = 0.95
+_OF_AN_INDEX = ("beyond_bounds", "beyond_sampling")
+"""Figures whose bounds and weights are asked of an index, whatever the settings."""
 
 
 @dataclass(frozen=True)
@@ -223,11 +225,12 @@ def aggregate(rows: Sequence[Row]) -> list[Point]:
     """Return one point for all trials of the same setting, in the order in which the settings first appear.
 
     A fitted index may know the answer from what it keeps of every atom's mean and norm, without a multiply. Every atom
-    is looked at all the same, so that such a search counts as n: the honest figure, and one that has a logarithm.
+    is looked at all the same, so that such a search counts as n: the honest figure, and one that has a logarithm. (Bins
+    do leave atoms out.)
     """
     trials: dict[str, list[Row]] = {}
     for row in rows:
-        if row.settings == FITTED or row.algorithm == WARM:
+        if row.settings == FITTED or row.algorithm == WARM or row.figure in _OF_AN_INDEX:
             row = replace(row, multiplies=max(row.multiplies, float(row.n)))
         trials.setdefault(_setting(row), []).append(row)
     return [_point(group) for group in trials.values()]
