@@ -20,7 +20,7 @@ from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
 from banditmips.experiments.report.claims import CLAIMS
 from banditmips.experiments.report.docs import BEGIN, END, update_docs
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
-from banditmips.experiments.report.run_tables import run_table
+from banditmips.experiments.report.run_tables import other_work, run_table
 from banditmips.experiments.report.styles import SOURCES, style_of
 from banditmips.experiments.rows import FIGURES, Row
 
@@ -133,6 +133,15 @@ def test_the_run_is_told(small):
     assert "machine: cores" in text
     assert "banditmips reproduce all --out DIR" in text
     assert "A quick run" not in text
+
+
+@pytest.mark.parametrize(
+    ("loads", "told"), [([[0.3, 9, 9]], ""), ([[0.1, 0, 0], None, [6.03, 1, 1]], "a load of 6.0 on 2 cores"), ([], "")]
+)
+def test_other_work_on_the_machine_is_told(loads, told):
+    text = other_work({"machine": {"cores": 2}, "runs": [{"load_average": load} for load in loads]})
+    assert told in text
+    assert bool(text) == bool(told)
 
 
 def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):

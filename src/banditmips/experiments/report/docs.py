@@ -10,6 +10,7 @@ from banditmips._result_files import replacing
 from banditmips._version import __version__
 from banditmips.experiments.origins import where_from
 from banditmips.experiments.report.markdown import verdict_markdown
+from banditmips.experiments.report.run_tables import other_work
 from banditmips.experiments.report.verdicts import Verdict, summary
 from banditmips.experiments.rows import DRAWN, FIGURES, SURROGATE, Row
 
@@ -51,6 +52,7 @@ def _introduction(verdicts: Sequence[Verdict], rows: Sequence[Row], run: Mapping
         f"Nothing was run of {', '.join(missing)}." if missing else "",
         f"Surrogates stood in for {', '.join(surrogates)}." if surrogates else "",
         f"Real data: {', '.join(real)}." if real else "",
+        other_work(run),
     ]
     return " ".join(part for part in parts if part)
 

@@ -21,7 +21,7 @@ from banditmips.experiments.report.interactive import chart_data, plotly_script
 from banditmips.experiments.report.judging import Agreement, Grade, Line
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg
 from banditmips.experiments.report.points import PUBLISHED
-from banditmips.experiments.report.run_tables import rerun_command, rows_table, run_table
+from banditmips.experiments.report.run_tables import other_work, rerun_command, rows_table, run_table
 from banditmips.experiments.report.styles import NEUTRAL, REFERENCE, SOURCES
 from banditmips.experiments.report.verdicts import GRADE_SIGNS, HEADINGS, SIGNS, Verdict, summary
 from banditmips.experiments.rows import DRAWN, PAPER, RUN_FILE, SURROGATE, VARIANCE, Row
@@ -154,6 +154,8 @@ def _introduction(verdicts: Sequence[Verdict], charts: Mapping[str, Chart | None
     if real:
         told = _and([f"{dataset} ({origin})" for dataset, origin in real])
         parts.append(f'<p class="notice">Real data: {escape(told)}.</p>')
+    if other := other_work(measured.run):
+        parts.append(f'<p class="notice">{escape(other)}</p>')
     if measured.left_out:
         parts.append(f'<p class="notice">{escape(_left_out(measured.left_out))}</p>')
     if missing:
