@@ -11,10 +11,10 @@ from banditmips.experiments.report import rules, theory_rules
 from banditmips.experiments.report.causes import Known
 from banditmips.experiments.report.claims import CLAIMS
 from banditmips.experiments.report.factors import MARGIN, agreement
-from banditmips.experiments.report.judging import Agreement, Evidence, Grade
+from banditmips.experiments.report.judging import Agreement, Evidence, Finding, Grade, Line
 from banditmips.experiments.report.markdown import verdict_markdown
 from banditmips.experiments.report.points import Estimate, aggregate, published_points
-from banditmips.experiments.report.verdicts import judge_claims
+from banditmips.experiments.report.verdicts import HEADINGS, Verdict, judge_claims
 from banditmips.experiments.rows import FIGURES, Row
 
 ROW = Row("figure1", "A", "drawn", "BanditMIPS", "paper", 100, 1000, 1, 0.1, None, 0, 0, 1000.0, 1.0, 1e5, 1e-3)
@@ -454,3 +454,24 @@ def test_beneath_every_not_and_partly_stands_why(verdicts):
         if verdict.grade in (Grade.NOT, Grade.PARTLY):
             counted = [dataset for dataset in verdict.datasets if dataset not in verdict.beside]
             assert any(verdict.causes(dataset) for dataset in counted) or verdict.notes()
+
+
+@pytest.mark.parametrize(("rival", "other"), [("BoundedME", "H2-ALSH-MIPS"), ("H2-ALSH-MIPS", "BoundedME")])
+def test_a_reason_that_lies_in_a_rival_is_given_where_that_one_is_named(rival, other):
+    claim = next(claim for claim in CLAIMS if "best trade-off" in claim.text)
+    lines = {"Netflix": Line(f"BanditMIPS 1.1×, {rival} 70×", Agreement.NO)}
+    verdict = Verdict(claim, {source: Finding(Grade.NOT, lines) for source in HEADINGS})
+    rivals = {cause.rival for cause in verdict.causes("Netflix")}
+    assert rival in rivals
+    assert other not in rivals
+
+
+def test_who_is_outperformed_is_named():
+    rows = [
+        row(figure="figure2", dataset="A", algorithm=algorithm, multiplies=multiplies, trial=trial)
+        for trial in range(3)
+        for algorithm, multiplies in (("BanditMIPS", 1000.0), ("NEQ-MIPS", 5000.0), ("LSH-MIPS", 9000.0))
+    ]
+    line = judge(rules.outperforms_all(["A"], ["BanditMIPS"]), rows).lines["A"]
+    assert line.text == "BanditMIPS 5× fewer than NEQ-MIPS"
+    assert line.agrees

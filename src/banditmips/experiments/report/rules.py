@@ -179,16 +179,16 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
     """Claim: every baseline needs substantially more multiplies than each of ``algorithms``."""
 
     def judge(evidence: Evidence, dataset: str) -> Line | None:
-        factors = {}
+        told, agreements = [], []
         for algorithm in algorithms:
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
                 own, rivals = compared
-                factors[algorithm] = ratio(min(rivals, key=_multiplies), own)
-        if not factors:
-            return None
-        text = ", ".join(f"{algorithm} {fewer(factor)}" for algorithm, factor in factors.items())
-        return Line(text, _weakest(agreement(factor, SUBSTANTIAL) for factor in factors.values()))
+                cheapest = min(rivals, key=_multiplies)
+                factor = ratio(cheapest, own)
+                told.append(f"{algorithm} {fewer(factor)} than {cheapest.algorithm}")
+                agreements.append(agreement(factor, SUBSTANTIAL))
+        return Line(", ".join(told), _weakest(agreements)) if told else None
 
     return judge_each("figure2", datasets, judge)
 
@@ -266,7 +266,7 @@ def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
             if others:
                 worst = max(others, key=_multiplies)
                 factor = ratio(own, worst)
-                text = f"{factor.mean:,.2g}×{between(factor.low, factor.high)} as many as {worst.algorithm}"
+                text = f"{compact(factor.mean)}×{between(factor.low, factor.high)} as many as {worst.algorithm}"
                 return Line(text, agreement(factor, SUBSTANTIAL))
         return None
 

@@ -70,7 +70,11 @@ class Verdict:
         other = self._line(VARIANCE, dataset)
         if other is not None and not same_reading(dataset) and _rank(other.agreement) < _rank(line.agreement):
             known.append(Known.VARIANCE)
-        known += [cause for cause, datasets in self.claim.causes if not datasets or dataset in datasets]
+        known += [
+            cause
+            for cause, datasets in self.claim.causes
+            if (not datasets or dataset in datasets) and cause.value.rival in line.text
+        ]
         logged = self._line(PUBLISHED, dataset)
         if logged is not None and not logged.agrees:
             known.append(Known.LOGS)
