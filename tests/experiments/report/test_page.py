@@ -142,6 +142,7 @@ def test_other_work_on_the_machine_is_told(loads, told):
     text = other_work({"machine": {"cores": 2}, "runs": [{"load_average": load} for load in loads]})
     assert told in text
     assert bool(text) == bool(told)
+    assert other_work({"runs": [{"load_average": load, "rows_written": 0} for load in loads]}) == ""
 
 
 def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):

@@ -29,7 +29,7 @@ def other_work(run: Mapping[str, Any] | None) -> str:
     >>> other_work({"machine": {"cores": 2}, "runs": [{"load_average": [0.1, 0.4, 0.9]}]})
     ''
     """
-    runs = (run or {}).get("runs", ())
+    runs = [each for each in (run or {}).get("runs", ()) if each.get("rows_written") != 0]
     load = max((each["load_average"][0] for each in runs if each.get("load_average")), default=0.0)
     if run is None or load < 1.0:
         return ""
