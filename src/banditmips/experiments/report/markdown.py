@@ -28,7 +28,7 @@ def _claim(number: int, verdict: Verdict) -> list[str]:
     lines = [
         f"**{number}. {_escaped(claim.text)}**: {told}",
         "",
-        f"The paper, {claim.where}: {_escaped(claim.paper)}. Rule: {_escaped(claim.rule)}.",
+        f"{_escaped(claim.said)} Rule: {_escaped(claim.rule)}.",
     ]
     if verdict.datasets:
         lines += ["", *_head("dataset", *HEADINGS.values())]

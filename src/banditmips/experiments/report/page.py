@@ -208,7 +208,7 @@ def _verdict_group(verdict: Verdict) -> str:
     notes = "".join(f'<span class="rule">{escape(note)}</span>' for note in verdict.notes())
     rows = [
         f'<tr class="claim"><th scope="rowgroup" colspan="{width}">{_grade(verdict.grade)} {escape(claim.text)}'
-        f'<span class="rule">The paper, {escape(claim.where)}: {escape(claim.paper)}</span>'
+        f'<span class="rule">{escape(claim.said)}</span>'
         f'<span class="rule">Rule: {escape(claim.rule)}.</span>{notes}</th></tr>',
         *(f"<tr>{_dataset_cells(verdict, dataset)}</tr>" for dataset in verdict.datasets),
     ]

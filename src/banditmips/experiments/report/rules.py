@@ -77,8 +77,9 @@ def slope_between(
 ) -> Judge:
     """Claim: multiplies grow with n or d like a power between ``low`` and ``high``; by default, not at all.
 
-    The interval of the power, where there is one, has to end below ``below``: the growth that the claim denies. Where
-    something is multiplied before the first query, the power with that counted in every query is told as well.
+    The interval of the power, where there is one, has to end below ``below``, the growth that the claim denies; if it
+    does not, the trials agree but barely. Where something is multiplied before the first query, the power with that
+    counted in every query is told as well.
     """
 
     def prepared(points: Sequence[Point]) -> str:
@@ -92,9 +93,9 @@ def slope_between(
         if fit is None:
             return None
         reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
-        excluded = fit.high is None or fit.high < below
         told = prepared(points) if axis == "n" else ""
-        return Line.of(f"slope {fit}, {reach}{told}", low <= fit.value <= high and excluded)
+        agreed = Agreement.YES if fit.high is None or fit.high < below else Agreement.BARELY
+        return Line(f"slope {fit}, {reach}{told}", agreed if low <= fit.value <= high else Agreement.NO)
 
     return judge_each(figure, datasets, judge)
 
