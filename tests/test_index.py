@@ -120,6 +120,17 @@ def test_optimal_weights_find_the_columns_that_matter():
     assert optimal.n_multiplies.sum() * 4 < uniform.n_multiplies.sum()
 
 
+def test_exact_scores_of_the_leaders_save_multiplies():
+    """They raise the bar for everybody else, and are left out under a budget, however large."""
+    rng = np.random.default_rng(0)
+    atoms, queries = (rng.normal(size=(rows, 1)) + rng.normal(size=(rows, 4000)) for rows in (600, 8))
+    index = bm.BanditMIPS(minimise="multiplies").fit(atoms)
+    led, not_led = (index.search(queries, budget=budget) for budget in (None, 10 * atoms.size))
+    assert 3 * led.n_multiplies.sum() < not_led.n_multiplies.sum() < queries.shape[0] * atoms.size
+    for result in (led, not_led):
+        np.testing.assert_array_equal(result.indices[:, 0], (queries @ atoms.T).argmax(axis=1))
+
+
 @pytest.mark.parametrize("layout", ["codes", "coordinates"])
 @pytest.mark.parametrize("minimise", ["time", "multiplies"])
 def test_threads_may_share_an_index(layout, minimise):

@@ -74,7 +74,7 @@ def test_the_number_of_shards_does_not_matter(make_shards, make, k, rescore):
 @pytest.mark.parametrize("rescore", [True, False])
 @pytest.mark.parametrize(("make", "k"), [(ratings, 1), (ratings, 5), (genotypes, 1), (heavy_tails, 3)])
 def test_two_shards_take_the_multiplies_of_one_place(make_shards, make, k, rescore):
-    atoms, queries = make(n=600, d=4_000, m=24)
+    atoms, queries = make(n=600, d=4_000, m=96)  # shards have other codes: of few queries one may be lucky
     one = bm.BanditMIPS(rescore=rescore, minimise="multiplies").fit(atoms).search(queries, k)
     two = make_shards(atoms, [300]).search(queries, k, rescore=rescore, minimise="multiplies")
     assert two.n_multiplies.sum() <= 1.05 * one.n_multiplies.sum()

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from banditmips._version import __version__
 from banditmips.experiments import figure9
 from banditmips.experiments.entries import baseline
 from banditmips.experiments.record import RunRecord
-from banditmips.experiments.rows import read_rows, row_key
+from banditmips.experiments.rows import append_row, read_rows, row_key
 from banditmips.experiments.runner import Failure, run
 from banditmips.experiments.trials import Trial
 
@@ -146,11 +147,17 @@ def test_the_record_tells_what_was_run_and_with_what(tmp_path):
     assert begun["machine"]["cores"] == os.cpu_count()
 
     failure = Failure("figure9", "SymmetricNormal", "BanditMIPS", "ValueError: no")
+    for row in TASKS[0].run(frozenset()):
+        append_row(tmp_path / "rows.jsonl", row)
+    n_rows = len(read_rows(tmp_path / "rows.jsonl"))
+    assert n_rows > 0
     record.finish(12.34, [failure])
     RunRecord(tmp_path, ["figure1"], quick=True, jobs=1).finish(1.0, [])
     ended = json.loads((tmp_path / "run.json").read_text())
     assert ended["figures"] == ["figure1", "figure9"]
     assert [each["seconds"] for each in ended["runs"]] == [12.3, 1.0]
+    assert [each["version"] for each in ended["runs"]] == [__version__] * 2
+    assert [each["rows_written"] for each in ended["runs"]] == [n_rows, 0]
     assert all(each["cpu_seconds"] > 0 for each in ended["runs"])
     assert ended["runs"][0]["failures"] == [failure._asdict()]
 

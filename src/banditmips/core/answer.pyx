@@ -82,6 +82,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
     )
     source.n_multiplies = n_multiplies
     source.row_cost = exact.cost(alive.row_array[:1])
+    source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms
     if alive.n <= alive.k:
         return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
 

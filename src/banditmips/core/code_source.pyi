@@ -26,6 +26,7 @@ class RotatedQuery:
 
 class CodeSource(Source):
     row_cost: int
+    leads_for_multiplies: bool
     def __init__(
         self,
         alive: Survivors,

@@ -120,6 +120,8 @@ cdef class CodeSource(Source):
     ----------
     row_cost : int
         Multiplies of an exact row.
+    leads_for_multiplies : bool
+        Whether the exact scores of the leaders may be asked for where multiplies are to be saved.
     time_spent : float
         Nanoseconds that the rounds so far have taken, by the costs.
     n_cells_read : int
@@ -141,6 +143,7 @@ cdef class CodeSource(Source):
     cdef readonly int64_t n_cells_read
     cdef int64_t n_led, most
     cdef public int64_t row_cost
+    cdef public bint leads_for_multiplies
 
     def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
         self.alive, self.codes, self.scores = alive, codes, scores
@@ -240,16 +243,25 @@ cdef class CodeSource(Source):
         return n_left
 
     cpdef bint wants_leaders(self) except -1:
-        """Exact scores of the leaders are worth their time where they take little of what is left to do."""
-        if self.full_time == 0.0 or self.alive.n <= self.alive.k or self.n_led == self.size:
+        """Exact scores of the leaders are worth their time, or multiplies, where they take little of what is left to do."""
+        if self.alive.n <= self.alive.k or self.n_led == self.size:
             return False
-        cdef double rest = self.alive.n * self.row_time
+        if self.full_time == 0.0 and not self.leads_for_multiplies:
+            return False
+        cdef double row = self.row_time if self.full_time > 0.0 else self.row_cost
+        cdef double rest = self.alive.n * row
         if self.size < self.most:
-            rest = min(rest, self._time_of_round(self.next_size()))
-        if 2.0 * self.alive.k * self.row_time > rest:
+            rest = min(rest, self._effort_of_round(self.next_size()))
+        if 2.0 * self.alive.k * row > rest:
             return False
         self.n_led = self.size
         return True
+
+    cdef double _effort_of_round(self, int64_t size) noexcept:
+        """Time of the next round, or its multiplies where these are to be saved."""
+        if self.full_time > 0.0:
+            return self._time_of_round(size)
+        return self.alive.n * (size - self.size if size <= self.codes.n_cells else self.codes.n_cells)
 
     cpdef int advance(self, int64_t size) except -1:
         """Read the codes up to `size` cells, and estimate."""

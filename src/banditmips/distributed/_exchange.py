@@ -98,6 +98,9 @@ class QueryRace:
         if waiting:
             self._begin(waiting)
         elif not self._saves_time and any(report.reading for report in going.values()) and not self._is_settled(going):
+            if self._leaders_cost_little(going) and self._order_leaders():
+                return
+            self._has_led = False  # more cells may tell of others
             self._until *= GROWTH
             reading = [shard for shard, report in going.items() if report.reading]
             self.orders = dict.fromkeys(reading, Play(self._bar, self._until))
@@ -127,6 +130,11 @@ class QueryRace:
         unknown = rows[leaders[~exact[leaders]]]
         self.orders = self._exact(unknown)
         return bool(unknown.size)
+
+    def _leaders_cost_little(self, going: Mapping[int, Report]) -> bool:
+        """Whether their rows take at most half the multiplies of the next round, as in `CodeSource.wants_leaders`."""
+        n_left = sum(report.n_left for report in going.values())
+        return 2 * self._k * self._row_cost <= n_left * (GROWTH - 1) * self._until
 
     def _end_races(self, going: Mapping[int, Report]) -> None:
         """Let the shards end their races, with the exact scores of the leaders as the bar."""

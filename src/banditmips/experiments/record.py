@@ -49,12 +49,14 @@ class RunRecord:
         self._path = out / RUN_FILE
         self._rows_path = out / ROWS_FILE
         before = self._read()
-        if before and before["quick"] != quick and read_rows(self._rows_path):
+        self._n_rows_before = len(read_rows(self._rows_path))
+        if before and before["quick"] != quick and self._n_rows_before:
             kinds = ("a full", "a quick") if quick else ("a quick", "a full")
             raise ValueError(f"{out} holds the rows of {kinds[0]} run; give {kinds[1]} one another folder with --out")
         known = before.get("figures", []) if before.get("quick") == quick else []
         effort = "quick" if quick else "full"
         self._this_run: dict[str, Any] = {
+            "version": __version__,
             "started": _now(),
             "finished": None,
             "figures": list(figures),
@@ -85,6 +87,7 @@ class RunRecord:
         """Write down how the run ended."""
         self._this_run |= {
             "interrupted" if interrupted else "finished": _now(),
+            "rows_written": len(read_rows(self._rows_path)) - self._n_rows_before,
             "seconds": round(seconds, 1),
             "cpu_seconds": round(sum(os.times()[:4]), 1),  # of this process and of those that it has waited for
             "failures": [failure._asdict() for failure in failures],

@@ -105,9 +105,15 @@ def check_that_hovering_tells_the_values(page, browser, directory):
 
 def check_that_a_phone_shows_it_all_without_scrolling_sideways(page, browser, directory):
     browser.open(page, width=400, height=740, phone=True)
-    browser.run(DRAW_ALL.replace(".panel", "#figure1 .panel"))
+    browser.run(DRAW_ALL.replace(".panel", "#figure1 .panel, #figure3 .panel, #beyond_warm_start .panel"))
     assert browser.run("document.querySelectorAll('#figure1 .live svg').length") > 0
     assert browser.run(OVERFLOW) == 0
+    cut_off = """[...document.querySelectorAll(".drawn .xtitle, .drawn .ytitle")].filter(title => {
+        const [own, whole] = [title, title.closest(".panel")].map(each => each.getBoundingClientRect());
+        return title.classList.contains("xtitle") ? own.left < whole.left || own.right > whole.right
+            : own.top < whole.top || own.bottom > whole.bottom;
+    }).map(title => title.textContent)"""
+    assert browser.run(cut_off) == []
     # What is wider than the page scrolls within its own box.
     assert browser.run("[...document.querySelectorAll('table')].every(table => table.closest('.box'))")
     wide = "[...document.querySelectorAll('.panel, .legend, p')].filter(each => each.scrollWidth > innerWidth).length"

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from banditmips.experiments.beyond_warm_start import WARM
 from banditmips.experiments.published import load_published
 from banditmips.experiments.report.charts import FIGURE_TITLES, make_chart
+from banditmips.experiments.report.judging import Grade
 from banditmips.experiments.report.points import aggregate, published_points
 from banditmips.experiments.report.styles import BASELINES, SOURCES, style_of
+from banditmips.experiments.report.verdicts import judge_claims
 from banditmips.experiments.rows import FIGURES, Row
 
 ROW = Row("figure1", "NORMAL_CUSTOM", "drawn", "BanditMIPS", "paper", 100, 1000, 1, 0.1, 0.0, 0, 0, 9e3, 1.0, 1e5, 1e-3)
@@ -269,3 +272,16 @@ def contrast_with_white(colour):
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return 1.05 / (luminance + 0.05)
+
+
+def test_nothing_breaks_where_a_fitted_index_multiplies_nothing(made_up_rows, published):
+    rows = [
+        replace(row, multiplies=0.0) if row.settings == "fitted" or row.algorithm == WARM else row
+        for row in made_up_rows
+    ]
+    measured = aggregate(rows)
+    assert all(verdict.grade is not Grade.NOT_RUN for verdict in judge_claims(measured, published))
+    for figure in FIGURE_TITLES:
+        chart = make_chart(figure, measured, published)
+        for panel in chart.panels:
+            assert all(mark.y > 0 for series in panel.series for mark in series.marks if panel.y.log)

@@ -18,9 +18,9 @@ import pytest
 from banditmips.experiments.report import write_report
 from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
 from banditmips.experiments.report.claims import CLAIMS
-from banditmips.experiments.report.docs import BEGIN, END
+from banditmips.experiments.report.docs import BEGIN, END, update_docs
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg, write_pictures
-from banditmips.experiments.report.run_tables import run_table
+from banditmips.experiments.report.run_tables import other_work, run_table
 from banditmips.experiments.report.styles import SOURCES, style_of
 from banditmips.experiments.rows import FIGURES, Row
 
@@ -88,7 +88,7 @@ def test_what_is_written(small):
     assert (directory / "out/figures/figure9.png").read_bytes().startswith(b"\x89PNG")
     ET.parse(directory / "out/figures/figure9.svg")
     assert (directory / "out/rows.csv").read_text().count("\n") == 7
-    assert "SymmetricNormal: slope 1.00" in (directory / "out/verdicts.md").read_text(encoding="utf-8")
+    assert "| SymmetricNormal | ✓ slope " in (directory / "out/verdicts.md").read_text(encoding="utf-8")
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(small):
@@ -135,6 +135,16 @@ def test_the_run_is_told(small):
     assert "A quick run" not in text
 
 
+@pytest.mark.parametrize(
+    ("loads", "told"), [([[0.3, 9, 9]], ""), ([[0.1, 0, 0], None, [6.03, 1, 1]], "a load of 6.0 on 2 cores"), ([], "")]
+)
+def test_other_work_on_the_machine_is_told(loads, told):
+    text = other_work({"machine": {"cores": 2}, "runs": [{"load_average": load} for load in loads]})
+    assert told in text
+    assert bool(text) == bool(told)
+    assert other_work({"runs": [{"load_average": load, "rows_written": 0} for load in loads]}) == ""
+
+
 def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):
     _, _, directory = small
     page = tmp_path / "page.md"
@@ -144,12 +154,40 @@ def test_verdicts_are_pasted_between_the_marks_of_a_page(small, tmp_path):
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"before\n{BEGIN}\n\nVersion ")
     assert text.endswith(f"\n{END}\nafter\n")
-    assert text.count("On SymmetricNormal, BanditMIPS scales linearly with d (appendix G, figure 9)") == 1
+    assert text.count("The paper, appendix G, figure 9: linear. Rule: slope of log multiplies") == 1
     assert "yesterday" not in text
     assert f"6 rows, {len(CLAIMS)} claims, 1 reproduced" in text
+    assert "Nothing was run of figure1, figure2, figure3, figure4, figure5, figure6, figure7, figure8, beyond" in text
     page.write_text(f"{END}\n{BEGIN}\n")
     with pytest.raises(ValueError, match=r"page\.md must have a line '<!-- verdicts: begin -->'"):
         write_report(directory / "rows.jsonl", directory / "out", page)
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([], "Version 0.3, of a full run: "),
+        ([{"finished": "2026-01-02T03:04"}], "Version 0.3, of a full run on 2026-01-02: "),
+        (
+            [{"version": "0.2", "started": "2026-01-01", "finished": None}],
+            "Version 0.2, of a full run that is not finished on 2026-01-01: ",
+        ),
+        # One that was stopped, one that took it up, and one that wrote the report anew.
+        (
+            [
+                {"version": "0.1", "finished": None},
+                {"version": "0.2", "rows_written": 3, "finished": "2026-01-02"},
+                {"version": "0.3", "rows_written": 0, "finished": "2026-01-03"},
+            ],
+            "Version 0.1 and 0.2, of a full run on 2026-01-03: ",
+        ),
+    ],
+)
+def test_pasted_verdicts_tell_the_versions_of_their_rows_and_whether_the_run_is_over(tmp_path, runs, told):
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    update_docs(page, [], [], {"quick": False, "versions": {"banditmips": "0.3"}, "runs": runs})
+    assert told in page.read_text(encoding="utf-8")
 
 
 def test_no_rows_at_all(tmp_path):
@@ -254,6 +292,24 @@ def test_pictures_are_the_same_every_time(tmp_path):
     text = panel_svg(panel)
     ET.fromstring(text)
     assert ">accuracy</text>" in text
+
+
+def test_pictures_are_short_and_keep_the_numbers_of_their_axes():
+    marks = tuple(Mark(x, 5.0, 4.0, 6.0, "") for x in (0.0001, 0.001, 0.01, 0.01))
+    series = Series("BanditMIPS", style_of("BanditMIPS"), "paper", marks, ())
+    axes = Axis("delta (epsilon is 0.025)", log=True, unit=""), Axis("accuracy", log=False, limits=(0, 10))
+    text = panel_svg(Panel("A panel", *axes, (series,)))
+    picture = ET.fromstring(text)
+    assert {"0.0001", "0.001", "0.01", "delta (epsilon is 0.025)"} <= set(
+        filter(None, (each.text for each in picture.iter()))
+    )
+    places = re.findall(r'<use href="#(m\d+)" x="([^"]*)" y="([^"]*)"/>', text)
+    assert len(places) == len(set(places))  # two marks at one place are drawn once
+    drawn = [path for path in re.findall(r' d="([^"]*)"', text) if path.count("M") == len(marks)]
+    assert len(drawn) == 1  # the bars of the marks
+    styles = re.findall(r' style="([^"]*)"', text)
+    assert len(styles) == len(set(styles))
+    assert set(re.findall(r'class="(\w+)"', text)) == set(re.findall(r"\.(\w+)\{", text))
 
 
 @pytest.mark.parametrize("n_panels", [1, 3])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from banditmips.experiments.beyond_warm_start import WARM
 from banditmips.experiments.published import load_published
 from banditmips.experiments.report.fits import fit_table, r_squared, slope
 from banditmips.experiments.report.points import (
@@ -74,6 +75,17 @@ def test_trials_of_one_setting_become_one_point():
     assert [len(point.rows) for point in points] == [3, 1, 1, 1]
     assert points[0].multiplies.mean == 101.0
     assert points[0].speed_up == pytest.approx(1e5 / 101.0)
+
+
+@pytest.mark.parametrize("told", [{"settings": "fitted"}, {"algorithm": WARM}, {"figure": "beyond_sampling"}])
+def test_a_fitted_index_that_multiplies_nothing_has_looked_at_every_atom(told):
+    counts = {1000: 0.0, 10_000: 57.3, 100_000: 0.0, 1_000_000: 480.0}
+    points = aggregate(rows_along(counts, **told))
+    assert [point.multiplies.mean for point in points] == [100.0, 100.0, 100.0, 480.0]
+    assert slope(points, "d").value > 0
+    assert ratio(points[3], points[0]).mean == pytest.approx(4.8)
+    (other,) = aggregate(rows_along({1000: 57.3}, algorithm="Bucket_AE"))
+    assert other.multiplies.mean == 57.3
 
 
 def test_rows_of_several_origins_are_never_mixed():

@@ -11,9 +11,10 @@ from banditmips.experiments.report import rules, theory_rules
 from banditmips.experiments.report.causes import Known
 from banditmips.experiments.report.claims import CLAIMS
 from banditmips.experiments.report.factors import MARGIN, agreement
-from banditmips.experiments.report.judging import Agreement, Evidence, Grade
+from banditmips.experiments.report.judging import Agreement, Evidence, Finding, Grade, Line
+from banditmips.experiments.report.markdown import verdict_markdown
 from banditmips.experiments.report.points import Estimate, aggregate, published_points
-from banditmips.experiments.report.verdicts import judge_claims, verdict_markdown
+from banditmips.experiments.report.verdicts import HEADINGS, Verdict, judge_claims
 from banditmips.experiments.rows import FIGURES, Row
 
 ROW = Row("figure1", "A", "drawn", "BanditMIPS", "paper", 100, 1000, 1, 0.1, None, 0, 0, 1000.0, 1.0, 1e5, 1e-3)
@@ -75,7 +76,11 @@ def test_a_level_line_has_to_exclude_the_growth_that_is_denied():
     lenient = rules.slope_between("figure1", ("A",), "BanditMIPS", below=9.0)
     strict = rules.slope_between("figure1", ("A",), "BanditMIPS")
     assert judge(lenient, noisy).grade is Grade.REPRODUCED
-    assert judge(strict, noisy).grade is Grade.NOT
+    finding = judge(strict, noisy)
+    assert finding.lines["A"].agreement is Agreement.BARELY  # level, but not beyond the spread of the trials
+    assert finding.grade is Grade.PARTLY
+    growing_noisily = [replace(each, multiplies=each.multiplies * each.d) for each in noisy]
+    assert judge(strict, growing_noisily).grade is Grade.NOT
     assert judge(strict, growing(0.05)).grade is Grade.REPRODUCED
 
 
@@ -429,15 +434,48 @@ def test_the_rules_in_words_have_the_numbers_of_the_code():
     assert "at least 18, " in words["On MovieLens, BanditMIPS is 20× faster than the next best algorithm"]
 
 
-def test_markdown_is_a_table_of_eight_columns(verdicts):
-    lines = verdict_markdown(list(verdicts.values())).splitlines()
-    table = lines[: lines.index("")]
+def test_markdown_has_a_short_table_and_every_claim_with_its_datasets_and_reasons(verdicts):
+    judged = list(verdicts.values())
+    text = verdict_markdown(judged)
+    short, *claims = text.split("\n\n**")
+    table = short.splitlines()
     assert len(table) == 2 + len(CLAIMS)
-    assert {line.replace("\\|", "").count("|") for line in table} == {9}
-    assert "✗ NORMAL_CUSTOM: slope 0.86 (0.81 to 0.91), d 10k to 1M" in table[5]
-    assert "surrogate data for MovieLens" in table[2]
-    assert sum("counts as reproduced if" in line for line in lines) == 1
-    assert len(lines) - lines.index("| claim | counts as reproduced if |") == 2 + len(CLAIMS)
-    assert any(
-        line.startswith("| The complexity of BanditMIPS does not scale with d: NORMAL_CUSTOM |") for line in lines
-    )
+    assert {line.replace("\\|", "").count("|") for line in table} == {5}
+    assert len(claims) == len(CLAIMS)
+    for number, (verdict, told) in enumerate(zip(judged, claims, strict=True), start=1):
+        assert told.startswith(f"{number}. ")
+        cells = [line for line in told.splitlines() if line.startswith("| ")]
+        assert len(cells) == 2 + len(verdict.datasets)
+        assert {line.replace("\\|", "").count("|") for line in cells} == {7}
+        assert ("\nWhy:\n" in told) == any(verdict.causes(dataset) for dataset in verdict.datasets)
+    assert "; surrogate data for MovieLens" in claims[0].splitlines()[0]
+    assert "| ✗ slope 0.86 (0.81 to 0.91), d 10k to 1M |" in claims[3]
+    assert "\n- NORMAL_CUSTOM: " in claims[3]
+
+
+def test_beneath_every_not_and_partly_stands_why(verdicts):
+    for verdict in verdicts.values():
+        if verdict.grade in (Grade.NOT, Grade.PARTLY):
+            counted = [dataset for dataset in verdict.datasets if dataset not in verdict.beside]
+            assert any(verdict.causes(dataset) for dataset in counted) or verdict.notes()
+
+
+@pytest.mark.parametrize(("rival", "other"), [("BoundedME", "H2-ALSH-MIPS"), ("H2-ALSH-MIPS", "BoundedME")])
+def test_a_reason_that_lies_in_a_rival_is_given_where_that_one_is_named(rival, other):
+    claim = next(claim for claim in CLAIMS if "best trade-off" in claim.text)
+    lines = {"Netflix": Line(f"BanditMIPS 1.1×, {rival} 70×", Agreement.NO)}
+    verdict = Verdict(claim, {source: Finding(Grade.NOT, lines) for source in HEADINGS})
+    rivals = {cause.rival for cause in verdict.causes("Netflix")}
+    assert rival in rivals
+    assert other not in rivals
+
+
+def test_who_is_outperformed_is_named():
+    rows = [
+        row(figure="figure2", dataset="A", algorithm=algorithm, multiplies=multiplies, trial=trial)
+        for trial in range(3)
+        for algorithm, multiplies in (("BanditMIPS", 1000.0), ("NEQ-MIPS", 5000.0), ("LSH-MIPS", 9000.0))
+    ]
+    line = judge(rules.outperforms_all(["A"], ["BanditMIPS"]), rows).lines["A"]
+    assert line.text == "BanditMIPS 5× fewer than NEQ-MIPS"
+    assert line.agrees

@@ -2,10 +2,10 @@
 
 From the rows to the page everything flows one way::
 
-    rows.jsonl -> points ---> rules <- claims -> verdicts -> verdicts.md, docs --+
-    published.csv -^   |        ^        ^                                       +-> page -> index.html
-                       |  fits, factors  causes                                  |
-                       +----> charts -> pictures (SVG, PNG), interactive --------+
+    rows.jsonl -> points ---> rules <- claims -> verdicts -> markdown -> verdicts.md, docs
+    published.csv -^   |        ^        ^          |
+                       |  fits, factors  causes     +-----------------------+-> page -> index.html
+                       +----> charts -> pictures (SVG, PNG), interactive ---+
 
 `points` turns trials into means with intervals, of data of one origin; `fits` measures how they grow and `factors` when
 one is smaller than another; `rules` and `theory_rules` judge; `claims` lists what is judged, with the `causes` that are
@@ -23,10 +23,11 @@ from banditmips._result_files import replacing
 from banditmips.experiments.published import load_published
 from banditmips.experiments.report.charts import FIGURE_TITLES, make_chart
 from banditmips.experiments.report.docs import update_docs
+from banditmips.experiments.report.markdown import verdict_markdown
 from banditmips.experiments.report.page import Measured, make_page
 from banditmips.experiments.report.pictures import write_pictures
 from banditmips.experiments.report.points import aggregate, of_one_origin, published_points, write_csv
-from banditmips.experiments.report.verdicts import judge_claims, verdict_markdown
+from banditmips.experiments.report.verdicts import judge_claims
 from banditmips.experiments.rows import RUN_FILE, read_rows
 
 __all__ = ["write_report"]

@@ -20,11 +20,14 @@ class Cause:
         The figure of the page that shows it, or "".
     document
         The page of the documentation that has it, with the section, or "".
+    rival
+        The algorithm that has to be named in what was found, if the reason lies in that one.
     """
 
     text: str
     figure: str = ""
     document: str = ""
+    rival: str = ""
 
 
 _DIFFER = "docs/baselines.md, “Where they differ by more than 2x”"
@@ -75,6 +78,7 @@ class Known(Enum):
         "hashes of a subset anew in every round of the radius; counted once, it is the cheapest on ratings.",
         "figure3",
         _DIFFER,
+        "H2-ALSH-MIPS",
     )
     OPERATIONS = Cause(
         "The published counts of Greedy-MIPS are operations, log2(d) for each coordinate of the heap and of the "
@@ -87,6 +91,7 @@ class Known(Enum):
         "promise is void; with the true interval it reads far more (“BoundedME, true range”).",
         "figure3",
         "docs/baselines.md, “The methods”",
+        "BoundedME",
     )
     GRAPHS = Cause(
         "The authors' NAPG-MIPS is a modified hnswlib whose switch for the adjusted norms is not passed at every "

@@ -141,8 +141,8 @@ _PLANS = {
     "beyond_clock": _Plan(
         "Beyond the paper: the clock beside the multiplies",
         "Fewer multiplies are not the same factor in time: a full product reads memory in order and uses every unit of "
-        "the processor. The grey line is a full product by BLAS on the same machine. Here nothing else ran at the same "
-        "time, as it may have in the figures above.",
+        "the processor. The grey line is a full product by BLAS on the same machine. Here nothing else of the run ran "
+        "at the same time, as it may have in the figures above.",
         _FIVE,
         panels.against("d"),
     ),

@@ -9,8 +9,10 @@ from typing import Any
 from banditmips._result_files import replacing
 from banditmips._version import __version__
 from banditmips.experiments.origins import where_from
-from banditmips.experiments.report.verdicts import Verdict, summary, verdict_markdown
-from banditmips.experiments.rows import DRAWN, SURROGATE, Row
+from banditmips.experiments.report.markdown import verdict_markdown
+from banditmips.experiments.report.run_tables import other_work
+from banditmips.experiments.report.verdicts import Verdict, summary
+from banditmips.experiments.rows import DRAWN, FIGURES, SURROGATE, Row
 
 __all__ = ["BEGIN", "END", "update_docs"]
 
@@ -36,17 +38,27 @@ def update_docs(page: Path, verdicts: Sequence[Verdict], rows: Sequence[Row], ru
 
 
 def _introduction(verdicts: Sequence[Verdict], rows: Sequence[Row], run: Mapping[str, Any]) -> str:
-    version = run.get("versions", {}).get("banditmips", __version__)
     runs = run.get("runs") or [{}]
     date = str(runs[-1].get("finished") or runs[-1].get("started") or "")[:10]
     size = "quick run (smaller sizes and fewer trials than the paper's)" if run.get("quick") else "full run"
+    size += "" if runs[-1].get("finished", True) else " that is not finished"
     grades = summary(verdict.grade for verdict in verdicts)
+    missing = [figure for figure in FIGURES if all(row.figure != figure for row in rows)]
     surrogates = sorted({row.dataset for row in rows if row.origin == SURROGATE})
     real = sorted({f"{row.dataset} ({where_from(row.origin)})" for row in rows if row.origin not in (DRAWN, SURROGATE)})
     parts = [
-        f"Version {version}, of a {size}{f' on {date}' if date else ''}: {len(rows):,} rows, {len(verdicts)} claims, "
-        f"{grades}.",
+        f"Version {_versions(run)}, of a {size}{f' on {date}' if date else ''}: {len(rows):,} rows, "
+        f"{len(verdicts)} claims, {grades}.",
+        f"Nothing was run of {', '.join(missing)}." if missing else "",
         f"Surrogates stood in for {', '.join(surrogates)}." if surrogates else "",
         f"Real data: {', '.join(real)}." if real else "",
+        other_work(run),
     ]
     return " ".join(part for part in parts if part)
+
+
+def _versions(run: Mapping[str, Any]) -> str:
+    """Return the versions that rows were made with: a run that was stopped may have been taken up by a later one."""
+    last = str(run.get("versions", {}).get("banditmips", __version__))
+    made = [str(each.get("version", last)) for each in run.get("runs", ()) if each.get("rows_written") != 0]
+    return " and ".join(dict.fromkeys(made)) or last

@@ -30,5 +30,6 @@ def fewer(factor: Estimate) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Return an interval in brackets, and nothing for one of no length."""
-    return f" ({compact(low)} to {compact(high)})" if low < high else ""
+    """Return an interval in brackets, and nothing for one whose ends are written alike."""
+    ends = compact(low), compact(high)
+    return f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""

@@ -21,7 +21,7 @@ from banditmips.experiments.report.interactive import chart_data, plotly_script
 from banditmips.experiments.report.judging import Agreement, Grade, Line
 from banditmips.experiments.report.pictures import panel_svg, swatch_svg
 from banditmips.experiments.report.points import PUBLISHED
-from banditmips.experiments.report.run_tables import rerun_command, rows_table, run_table
+from banditmips.experiments.report.run_tables import other_work, rerun_command, rows_table, run_table
 from banditmips.experiments.report.styles import NEUTRAL, REFERENCE, SOURCES
 from banditmips.experiments.report.verdicts import GRADE_SIGNS, HEADINGS, SIGNS, Verdict, summary
 from banditmips.experiments.rows import DRAWN, PAPER, RUN_FILE, SURROGATE, VARIANCE, Row
@@ -113,7 +113,9 @@ an index, dash-dotted after <code>fit</code>, and dotted with open markers for t
 (<a href="{escape(_PUBLISHED_AT)}">{escape(_PUBLISHED)}</a>). An algorithm has the same colour and marker in every
 figure. Times are those of this machine, with other processes of the run beside them (“the clock beside the multiplies”
 has nothing beside it); the defaults are asked for few multiplies where multiplies are shown, and for little time where
-times are.<noscript> With JavaScript, the pictures become charts that show values and hide curves.</noscript></p>"""
+times are. A fitted index may know the answer from every atom's mean and norm, without a multiply: such a search counts
+as n, since it looks at every atom.<noscript> With JavaScript, the pictures become charts that show values and hide
+curves.</noscript></p>"""
 
 
 def _resource(name: str) -> str:
@@ -152,6 +154,8 @@ def _introduction(verdicts: Sequence[Verdict], charts: Mapping[str, Chart | None
     if real:
         told = _and([f"{dataset} ({origin})" for dataset, origin in real])
         parts.append(f'<p class="notice">Real data: {escape(told)}.</p>')
+    if other := other_work(measured.run):
+        parts.append(f'<p class="notice">{escape(other)}</p>')
     if measured.left_out:
         parts.append(f'<p class="notice">{escape(_left_out(measured.left_out))}</p>')
     if missing:
@@ -204,7 +208,7 @@ def _verdict_group(verdict: Verdict) -> str:
     notes = "".join(f'<span class="rule">{escape(note)}</span>' for note in verdict.notes())
     rows = [
         f'<tr class="claim"><th scope="rowgroup" colspan="{width}">{_grade(verdict.grade)} {escape(claim.text)}'
-        f'<span class="rule">The paper, {escape(claim.where)}: {escape(claim.paper)}</span>'
+        f'<span class="rule">{escape(claim.said)}</span>'
         f'<span class="rule">Rule: {escape(claim.rule)}.</span>{notes}</th></tr>',
         *(f"<tr>{_dataset_cells(verdict, dataset)}</tr>" for dataset in verdict.datasets),
     ]
@@ -347,7 +351,7 @@ def _run_section(measured: Measured) -> str:
     return f"""<p>To run it again (an interrupted run goes on where it stopped):</p>
 <pre>{escape(rerun_command(run))}</pre>
 <p>Beside this page, where it was written, are <code>rows.csv</code> (every row that was measured),
-<code>verdicts.md</code> (the table of verdicts) and <code>figures/</code> (whole figures as SVG and PNG). The page
+<code>verdicts.md</code> (the verdicts) and <code>figures/</code> (whole figures as SVG and PNG). The page
 itself needs none of them.</p>
 {_table(rows_table(measured.rows))}
 {told}"""

@@ -8,7 +8,15 @@ from typing import Any
 
 from banditmips.experiments.report.chart import Axis, Mark, Panel, Series
 from banditmips.experiments.report.points import PUBLISHED, Estimate, Point, failure_share, mean_extra, sweep
-from banditmips.experiments.report.styles import BOUND, REFERENCE, SOURCES, name_of, order_of, style_of
+from banditmips.experiments.report.styles import (
+    BOUND,
+    BOUND_BY_VARIANCE,
+    REFERENCE,
+    SOURCES,
+    name_of,
+    order_of,
+    style_of,
+)
 from banditmips.experiments.rows import PAPER, VARIANCE
 
 __all__ = [
@@ -194,7 +202,7 @@ def warm_start(title: str, points: Sequence[Point]) -> list[Panel]:
     def place(point: Point) -> float:
         return float(point.parameters["queries"])
 
-    x = Axis("queries that share the making of the index", log=True)
+    x = Axis("queries that share the index", log=True)
     sizes = held(points, "n") + held(points, "d")
     times = [point_series(group, place, lambda point: point.seconds) for group in point_groups(points)]
     times += _blas_line(points, place)
@@ -273,11 +281,15 @@ def theorem(title: str, points: Sequence[Point]) -> list[Panel]:
     for group in point_groups(points):
         line = point_series(group, _size("d"), lambda point: mean_extra(point, "bound_theorem1"))
         if line.marks and group[0].source in _READINGS:
-            bounds.append(replace(line, name=_READINGS[group[0].source], style=BOUND, source=REFERENCE))
+            name, style = _READINGS[group[0].source]
+            bounds.append(replace(line, name=name, style=style, source=REFERENCE))
     return [replace(panel, series=(*panel.series, *bounds))]
 
 
-_READINGS = {PAPER: "bound of Theorem 1", VARIANCE: "the same, sigma read as a variance"}
+_READINGS = {
+    PAPER: ("bound of Theorem 1", BOUND),
+    VARIANCE: ("bound of Theorem 1, sigma read as a variance", BOUND_BY_VARIANCE),
+}
 
 
 def describe(point: Point) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,32 +60,60 @@ def panel_svg(panel: Panel) -> str:
 
 
 def _shrink(svg: str) -> str:
-    """Return a picture in half the letters: without prologue, metadata, indentation, and digits beyond a tenth.
+    """Return a picture in a third of the letters: without prologue, metadata, indentation, and digits beyond a tenth.
 
-    A page has more than a hundred of them.
+    A page has more than a hundred of them. Marks at the same place are drawn once, neighbouring lines of one look are
+    one path, and what several elements look like is said once.
     """
     text = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"font-family: [^;\"]*", "font-family: sans-serif", text)
     text = re.sub(r" transform=\"rotate\(-0 [^)]*\)\"", "", text)
-    text = re.sub(r"(\d+\.\d)\d+", r"\1", text)
+    # Of attributes only: between tags stand the numbers of an axis.
+    text = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\d+\.\d)\d+", r"\1", tag[0]), text)
     text = re.sub(r"(?<=[;:]) (?=[^\"]*\")", "", text)
     text = re.sub(r" id=\"[a-zA-Z0-9.]*_\d+\"", "", text)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r"> <", "><", text)
+    text = text.replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "").replace("xlink:href", "href")
+    text = re.sub(r"(?<= d=\")[^\"]*", lambda path: re.sub(r" ?([A-Za-z]) ?", r"\1", path[0]), text)
     text = re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _share_style, text)
+    text = re.sub(r"(?:<path d=\"[^\"]*\"[^>]* style=\"fill:none[^\"]*\"/>){2,}", _join_lines, text)
+    text = _name_styles(text)
+    while text != (text := re.sub(r"<g>((?:(?!</?g[ />]).)*)</g>|<g/>", r"\1", text)):
+        pass  # groups of nothing but other elements, from the innermost out
     for number, name in enumerate(dict.fromkeys(re.findall(r"id=\"([mp][0-9a-f]{10})\"", text))):
         text = text.replace(name, f"{name[0]}{number}")
     return text
 
 
 def _share_style(marks: re.Match[str]) -> str:
-    """Give the style that all marks of a group have to the group."""
+    """Give the style that all marks of a group have to the group, and draw each of them once."""
     styles = set(re.findall(r" style=\"([^\"]*)\"", marks[2]))
     if len(styles) != 1:
         return marks[0]
     (style,) = styles
     bare = marks[2].replace(f' style="{style}"', "")
-    return f'<g{marks[1]} style="{style}">{bare}</g>'
+    once = "".join(dict.fromkeys(re.findall(r"<use [^>]*/>", bare)))
+    return f'<g{marks[1]} style="{style}">{once}</g>'
+
+
+def _join_lines(lines: re.Match[str]) -> str:
+    """Make one path of neighbouring lines that look alike, as the bars of a series do."""
+    looks: dict[str, str] = {}
+    for path, look in re.findall(r"<path d=\"([^\"]*)\"([^>]*)/>", lines[0]):
+        looks[look] = looks.get(look, "") + path.rstrip()
+    return "".join(f'<path d="{path}"{look}/>' for look, path in looks.items())
+
+
+def _name_styles(text: str) -> str:
+    """Say a style that several elements have once, in the picture's style sheet."""
+    counts = Counter(re.findall(r" style=\"([^\"]*)\"", text))
+    rules = ""
+    for style in (style for style, count in counts.items() if count > 1):
+        name = f"s{rules.count('{')}"
+        text = text.replace(f' style="{style}"', f' class="{name}"')
+        rules += f".{name}{{{style}}}"
+    return text.replace("</style>", f"{rules}</style>", 1)
 
 
 def write_pictures(chart: Chart, directory: Path) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 from scipy import stats
 
 from banditmips._result_files import replacing
+from banditmips.experiments.beyond_warm_start import WARM
 from banditmips.experiments.published import Published
-from banditmips.experiments.rows import SURROGATE, Row
+from banditmips.experiments.rows import FITTED, SURROGATE, Row
 
 __all__ = [
     "PUBLISHED",
@@ -41,6 +42,8 @@ PUBLISHED = "published"
 """The source of the points of the authors' logs, beside the two values of `Row.settings`."""
 
 _CONFIDENCE = 0.95
+_OF_AN_INDEX = ("beyond_bounds", "beyond_sampling")
+"""Figures whose bounds and weights are asked of an index, whatever the settings."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +222,16 @@ def ratio(above: Point, below: Point, value: Callable[[Row], float] = lambda row
 
 
 def aggregate(rows: Sequence[Row]) -> list[Point]:
-    """Return one point for all trials of the same setting, in the order in which the settings first appear."""
+    """Return one point for all trials of the same setting, in the order in which the settings first appear.
+
+    A fitted index may know the answer from what it keeps of every atom's mean and norm, without a multiply. Every atom
+    is looked at all the same, so that such a search counts as n: the honest figure, and one that has a logarithm. (Bins
+    do leave atoms out.)
+    """
     trials: dict[str, list[Row]] = {}
     for row in rows:
+        if row.settings == FITTED or row.algorithm == WARM or row.figure in _OF_AN_INDEX:
+            row = replace(row, multiplies=max(row.multiplies, float(row.n)))
         trials.setdefault(_setting(row), []).append(row)
     return [_point(group) for group in trials.values()]
 

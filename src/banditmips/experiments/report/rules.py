@@ -77,8 +77,9 @@ def slope_between(
 ) -> Judge:
     """Claim: multiplies grow with n or d like a power between ``low`` and ``high``; by default, not at all.
 
-    The interval of the power, where there is one, has to end below ``below``: the growth that the claim denies. Where
-    something is multiplied before the first query, the power with that counted in every query is told as well.
+    The interval of the power, where there is one, has to end below ``below``, the growth that the claim denies; if it
+    does not, the trials agree but barely. Where something is multiplied before the first query, the power with that
+    counted in every query is told as well.
     """
 
     def prepared(points: Sequence[Point]) -> str:
@@ -92,9 +93,9 @@ def slope_between(
         if fit is None:
             return None
         reach = f"{axis} {compact(fit.x_low)} to {compact(fit.x_high)}"
-        excluded = fit.high is None or fit.high < below
         told = prepared(points) if axis == "n" else ""
-        return Line.of(f"slope {fit}, {reach}{told}", low <= fit.value <= high and excluded)
+        agreed = Agreement.YES if fit.high is None or fit.high < below else Agreement.BARELY
+        return Line(f"slope {fit}, {reach}{told}", agreed if low <= fit.value <= high else Agreement.NO)
 
     return judge_each(figure, datasets, judge)
 
@@ -179,16 +180,16 @@ def outperforms_all(datasets: Sequence[str], algorithms: Sequence[str]) -> Judge
     """Claim: every baseline needs substantially more multiplies than each of ``algorithms``."""
 
     def judge(evidence: Evidence, dataset: str) -> Line | None:
-        factors = {}
+        told, agreements = [], []
         for algorithm in algorithms:
             compared = _beside_baselines(evidence, dataset, algorithm)
             if compared is not None:
                 own, rivals = compared
-                factors[algorithm] = ratio(min(rivals, key=_multiplies), own)
-        if not factors:
-            return None
-        text = ", ".join(f"{algorithm} {fewer(factor)}" for algorithm, factor in factors.items())
-        return Line(text, _weakest(agreement(factor, SUBSTANTIAL) for factor in factors.values()))
+                cheapest = min(rivals, key=_multiplies)
+                factor = ratio(cheapest, own)
+                told.append(f"{algorithm} {fewer(factor)} than {cheapest.algorithm}")
+                agreements.append(agreement(factor, SUBSTANTIAL))
+        return Line(", ".join(told), _weakest(agreements)) if told else None
 
     return judge_each("figure2", datasets, judge)
 
@@ -266,7 +267,7 @@ def needs_most(datasets: Sequence[str], algorithm: str) -> Judge:
             if others:
                 worst = max(others, key=_multiplies)
                 factor = ratio(own, worst)
-                text = f"{factor.mean:,.2g}×{between(factor.low, factor.high)} as many as {worst.algorithm}"
+                text = f"{compact(factor.mean)}×{between(factor.low, factor.high)} as many as {worst.algorithm}"
                 return Line(text, agreement(factor, SUBSTANTIAL))
         return None
 

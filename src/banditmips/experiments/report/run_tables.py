@@ -10,7 +10,7 @@ from banditmips.experiments.report.chart import Table
 from banditmips.experiments.report.charts import FIGURE_TITLES
 from banditmips.experiments.rows import Row
 
-__all__ = ["rerun_command", "rows_table", "run_table"]
+__all__ = ["other_work", "rerun_command", "rows_table", "run_table"]
 
 _MOST_NAMES = 3
 
@@ -19,6 +19,25 @@ def rerun_command(run: Mapping[str, Any] | None) -> str:
     """Return the command that makes these rows again."""
     quick = " --quick" if run and run.get("quick") else ""
     return f"pip install 'banditmips[experiments]'\nbanditmips reproduce all{quick} --out DIR"
+
+
+def other_work(run: Mapping[str, Any] | None) -> str:
+    """Say that other work shared the machine, if there was as much as a core of it when a run began; "" if not.
+
+    Examples
+    --------
+    >>> other_work({"machine": {"cores": 2}, "runs": [{"load_average": [0.1, 0.4, 0.9]}]})
+    ''
+    """
+    runs = [each for each in (run or {}).get("runs", ()) if each.get("rows_written") != 0]
+    load = max((each["load_average"][0] for each in runs if each.get("load_average")), default=0.0)
+    if run is None or load < 1.0:
+        return ""
+    cores = run.get("machine", {}).get("cores")
+    on = f" on {cores} cores" if cores else ""
+    return (
+        f"Other work shared the machine (a load of {load:.1f}{on} when the run began): times say less than multiplies."
+    )
 
 
 def rows_table(rows: Sequence[Row]) -> Table:

@@ -10,6 +10,7 @@ from banditmips.experiments.rows import FITTED, OURS, PAPER, VARIANCE
 __all__ = [
     "BASELINES",
     "BOUND",
+    "BOUND_BY_VARIANCE",
     "FITTED_NAME",
     "NEUTRAL",
     "REFERENCE",
@@ -112,8 +113,8 @@ _VARIANTS = {
     "optimal": Style("#C2185B", "D", "diamond"),
 }
 
-BOUND = Style("#C2185B", "D", "diamond")
-"""The look of a bound that a theorem gives."""
+BOUND, BOUND_BY_VARIANCE = Style("#C2185B", "D", "diamond"), Style("#7A6A00", "s", "square")
+"""The looks of a bound that a theorem gives, with the paper's constant as sigma and as a variance."""
 
 SOURCES = {
     PAPER: SourceStyle("measured, the paper's settings", (), 1.8, False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from banditmips.experiments.report.causes import Cause, Known
@@ -12,7 +12,7 @@ from banditmips.experiments.report.judging import Agreement, Evidence, Finding, 
 from banditmips.experiments.report.points import PUBLISHED, Point
 from banditmips.experiments.rows import FITTED, OURS, PAPER, VARIANCE
 
-__all__ = ["GRADE_SIGNS", "HEADINGS", "SIGNS", "Verdict", "judge_claims", "summary", "verdict_markdown"]
+__all__ = ["GRADE_SIGNS", "HEADINGS", "SIGNS", "Verdict", "judge_claims", "summary"]
 
 GRADE_SIGNS = {Grade.REPRODUCED: "✓", Grade.PARTLY: "◐", Grade.NOT: "✗", Grade.NOT_RUN: "–"}
 SIGNS = {Agreement.YES: "✓", Agreement.BARELY: "≈", Agreement.NO: "✗"}
@@ -70,7 +70,11 @@ class Verdict:
         other = self._line(VARIANCE, dataset)
         if other is not None and not same_reading(dataset) and _rank(other.agreement) < _rank(line.agreement):
             known.append(Known.VARIANCE)
-        known += [cause for cause, datasets in self.claim.causes if not datasets or dataset in datasets]
+        known += [
+            cause
+            for cause, datasets in self.claim.causes
+            if (not datasets or dataset in datasets) and cause.value.rival in line.text
+        ]
         logged = self._line(PUBLISHED, dataset)
         if logged is not None and not logged.agrees:
             known.append(Known.LOGS)
@@ -104,42 +108,3 @@ def summary(grades: Iterable[Grade]) -> str:
     """
     counts = Counter(grades)
     return ", ".join(f"{counts[grade]} {grade}" for grade in Grade if counts[grade])
-
-
-def verdict_markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return the table, its reasons and its rules in Markdown."""
-    lines = [f"| claim | paper | {' | '.join(HEADINGS.values())} | verdict |", "| --- " * (len(HEADINGS) + 3) + "|"]
-    for verdict in verdicts:
-        claim = verdict.claim
-        findings = [_finding_text(verdict.findings[source]) for source in HEADINGS]
-        lines.append(_row(f"{claim.text} ({claim.where})", claim.paper, *findings, _grade_text(verdict)))
-    lines += ["", "| not, or only partly | why |", "| --- | --- |"]
-    for verdict in verdicts:
-        for reason, datasets in _reasons(verdict).items():
-            lines.append(_row(f"{verdict.claim.text}: {', '.join(datasets)}", reason))
-    lines += ["", "| claim | counts as reproduced if |", "| --- | --- |"]
-    lines += [_row(verdict.claim.text, verdict.claim.rule) for verdict in verdicts]
-    return "\n".join(lines) + "\n"
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _reasons(verdict: Verdict) -> dict[str, list[str]]:
-    """Return the reasons in words, each with the datasets that it holds for."""
-    reasons: dict[str, list[str]] = {}
-    for dataset in verdict.datasets:
-        for cause in verdict.causes(dataset):
-            place = f" ({cause.document})" if cause.document else ""
-            reasons.setdefault(cause.text + place, []).append(dataset)
-    return reasons
-
-
-def _finding_text(finding: Finding) -> str:
-    lines = [f"{SIGNS[line.agreement]} {dataset}: {line.text}" for dataset, line in finding.lines.items()]
-    return "<br>".join(lines) or "-"
-
-
-def _grade_text(verdict: Verdict) -> str:
-    return "; ".join([f"{GRADE_SIGNS[verdict.grade]} {verdict.grade}", *verdict.notes()])
