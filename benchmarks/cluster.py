@@ -103,7 +103,7 @@ def cluster_of(n_workers: int) -> Iterator[Any]:
             memory_limit=0,  # none
             local_directory=folder,
         ) as cluster,
-        dask.Client(cluster) as client,
+        dask.Client(cluster, direct_to_workers=True) as client,  # queries pass by the scheduler
     ):
         yield client
 

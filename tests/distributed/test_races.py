@@ -328,7 +328,7 @@ def test_whoever_remembers_nothing_plays_again_and_comes_to_the_same(make_shards
         n_served.append(len(arguments[-1]))
         return serve(*arguments)
 
-    monkeypatch.setattr("banditmips.distributed._batch.serve", forgetful)
+    monkeypatch.setattr("banditmips.distributed._serving.serve", forgetful)
     forgotten = shards.search(queries, 2, minimise="multiplies")
     assert max(n_served) >= 4
     for name in ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from banditmips._extras import require
 from banditmips._ids import Ids
@@ -28,12 +29,13 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
-from banditmips.distributed._cluster import Cluster, choose_homes
+from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
 
 if TYPE_CHECKING:
     from banditmips._saving import Verify
+    from banditmips.distributed._batch import BatchSearch
     from banditmips.distributed._messages import Work
     from banditmips.distributed._shard import Summary
     from distributed import Client, Future
@@ -302,27 +304,20 @@ class DistributedMIPS:
             raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {chosen.budget}")
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
-        with np.errstate(over="ignore"):
-            for number, row in enumerate(rows):
-                as_finite(row, "" if single else f"row {number}, ")
+        _check_finite(rows, single)
         self._stay_even()
-        from banditmips.distributed._batch import BatchSearch
-
         checked = bool(self._settings["validate"])
         works: list[Work] = []
         results: list[SearchResult] = []
         n_exchanges = 0
         largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
         size = max(1, min(_BATCH_BYTES // (8 * d), _STATE_BYTES // largest))
-        n_first = min(summary.n_first for summary in self._summaries)
         with _quiet_about_queries(), _progress_bar(len(rows), chosen.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
                 masked = None if masks is None else masks[some]
-                search = BatchSearch(
-                    self._cluster, self._shards, self._homes, self._first_rows, rows[some], masked, k, chosen, n_first
-                )
-                search.run(advance)
+                search = self._search_batch(rows[some], masked, k, chosen)
+                advance(len(search.races))
                 results += [race.result(checked) for race in search.races]
                 works += search.works
                 n_exchanges += search.n_exchanges
@@ -333,6 +328,34 @@ class DistributedMIPS:
         found.labelled(chosen.seed, (n, d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=n_exchanges)
+
+    def _search_batch(
+        self, queries: NDArray[Any], masks: NDArray[np.bool_] | None, k: int, options: Options
+    ) -> BatchSearch:
+        """Answer a batch by calls, and if a worker is lost on the way, once more by tasks."""
+        from banditmips.distributed._batch import BatchSearch
+        from banditmips.distributed._serving import ByCalls, ByTasks
+
+        n_first = min(summary.n_first for summary in self._summaries)
+
+        def searched(way: type[ByCalls | ByTasks]) -> BatchSearch:
+            serving = partial(way, self._cluster, self._shards, self._homes)
+            search = BatchSearch(serving, self._first_rows, queries, masks, k, options, n_first)
+            search.run()
+            return search
+
+        try:
+            return searched(ByCalls)
+        except WorkerLostError:
+            return searched(ByTasks)
+
+
+def _check_finite(rows: NDArray[Any], single: bool) -> None:
+    """Refuse NaN and infinities in queries."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for number, row in enumerate(rows):
+            if not np.isfinite(row.sum(dtype=np.float64)):  # that is the case, or the sum is too large
+                as_finite(row, "" if single else f"row {number}, ")
 
 
 def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import as_finite
+from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times, answer_survivors
 from banditmips.core.certain import QueryMoments
 from banditmips.core.code_source import CodeSource
@@ -17,6 +17,9 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas
+from banditmips.race.plan import code_times
 from banditmips.race.query import Query, known_of
 from banditmips.race.rules import compares_pairs
 
@@ -63,10 +66,12 @@ class ShardQuery(Query):
         if options.budget is not None:
             n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
             options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
-        super().__init__(shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded)
+        query = np.ascontiguousarray(batch.queries[number], dtype=np.float64)
+        super().__init__(shard.known(options), query, batch.k, options, excluded)
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
+        self._n_together = len(batch.queries)
         self._known_times: Times | None = None
         self._n_rounds = 0
         self._waiting = self._reading = self._certain = False
@@ -133,8 +138,17 @@ class ShardQuery(Query):
     def _times(self) -> Times:
         """What the steps of the race take: asked for at every step, and the same at all of them."""
         if self._known_times is None:
-            self._known_times = super()._times()
+            self._known_times = self._times_in_batch()
         return self._known_times
+
+    def _times_in_batch(self) -> Times:
+        """As in one place, where the queries of a batch that have to be multiplied share their products."""
+        store, codes = self._atoms.store, self._atoms.codes
+        if self._options.minimise != "time" or not isinstance(store, DenseStore) or not can_use_blas(store.array):
+            return super()._times()
+        assert codes is not None
+        contiguous = store.array.strides[1] == store.array.itemsize
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, True, self._n_together)
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""

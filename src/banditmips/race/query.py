@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Known, Times, answer
 from banditmips.core.certain import CertainBounds, QueryMoments, ScoreMap
 from banditmips.core.code_source import make_dither
+from banditmips.core.direct import PlainQuery
 from banditmips.core.exact import Exact, ReaderExact, RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import StopReason, Trace
@@ -110,7 +112,8 @@ class Query:
         self._candidates = np.arange(n) if candidates is None else candidates
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
-        self._support = np.flatnonzero(query) if self._objective == PRODUCT else np.arange(d)
+        has_zeros = self._objective == PRODUCT and PlainQuery(query).n_nonzero < d
+        self._support = np.flatnonzero(query) if has_zeros else _all_coordinates(d)
         self._map = self._score_map()
         self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
         self._exact = self._make_exact()
@@ -460,6 +463,14 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
+
+
+@lru_cache(maxsize=4)
+def _all_coordinates(d: int) -> NDArray[np.int64]:
+    """0, ..., d - 1: shared by queries, because making it anew would take as long as preparing half of one."""
+    coordinates = np.arange(d)
+    coordinates.setflags(write=False)
+    return coordinates
 
 
 def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
