@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,10 +25,11 @@ from banditmips._validate import (
     n_jobs_or_one,
     seed_or_fresh,
 )
-from banditmips.atoms import AtomStore, DenseStore, SparseStore, check_maps
+from banditmips.atoms import AtomStore, DenseStore, PartStore, SparseStore, check_maps
+from banditmips.atoms.metering import metered
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
-from banditmips.race.full import can_use_blas, products_with_all
+from banditmips.race.full import can_stream, can_use_blas, products_with_all, streamed_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
@@ -194,8 +195,6 @@ def _opened(atoms: Any) -> tuple[AtomStore, int]:
     """The atoms, and how many bytes were read to open them."""
     if isinstance(atoms, np.ndarray):
         return as_store(atoms), 0
-    from banditmips.atoms.metering import metered
-
     with metered() as opening:
         store = as_store(atoms)
     return store, opening.bytes_read
@@ -252,7 +251,6 @@ def _run_queries(
         return short
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
-        from banditmips.atoms.metering import metered
 
         with metered() as norms:
             known = replace(
@@ -277,8 +275,11 @@ def _run_queries(
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
-    finish_by_products(atom_set, begun)
     checked = not atom_set.unchecked
+    waited = next((place for place, one in enumerate(begun) if one.waits), 0)
+    with metered() as shared:
+        finish_by_products(atom_set, begun, k)
+    begun[waited].bytes_read += shared.bytes_read  # what they read together counts for the first of them
     results = [one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
 
@@ -340,8 +341,6 @@ class _Begun:
     """A query that was answered, or that waits for its products with all atoms."""
 
     def __init__(self, query: Query) -> None:
-        from banditmips.atoms.metering import metered
-
         self.query = query
         with metered() as meter:
             self.outcome = query.outcome()
@@ -353,14 +352,17 @@ class _Begun:
         return self.outcome.handed_over
 
     @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+        return self.query.takes_products
+
+    @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
         return self.query.vector
 
     def finish(self, products: NDArray[Any] | None) -> None:
         """Answer by the products with all atoms."""
-        from banditmips.atoms.metering import metered
-
         with metered() as meter:
             self.outcome = self.query.all_products(products, self.outcome)
         self.bytes_read += meter.bytes_read
@@ -397,6 +399,10 @@ class MayWait(Protocol):
         """Whether it does."""
 
     @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+
+    @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
 
@@ -404,25 +410,30 @@ class MayWait(Protocol):
         """Answer by the products with all atoms, or by none if they cannot be had at once."""
 
 
-def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait]) -> None:
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> None:
     """Let the queries for which sampling does not pay share their products."""
-    waiting = [one for one in begun if one.waits]
-    by_row = atom_set.store.products[0] if isinstance(atom_set.store, SparseStore) else None
+    waiting, store = [one for one in begun if one.waits], atom_set.store
+    by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
         queries = [one.vector for one in waiting]
         for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
             one.finish(products)
         return
-    array = atom_set.store.array if isinstance(atom_set.store, DenseStore) else None
-    if array is None or not can_use_blas(array):
-        for one in waiting:
+    multiply: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    if isinstance(store, DenseStore) and can_use_blas(store.array):
+        multiply = partial(products_with_all, store.array)
+    elif isinstance(store, PartStore) and can_stream(store, k):
+        multiply = partial(streamed_products, store)
+    sharing = [one for one in waiting if multiply is not None and one.takes_products]
+    for one in waiting:
+        if one not in sharing:
             one.finish(None)
-        return
-    for start in range(0, len(waiting), TOGETHER):
-        some = waiting[start : start + TOGETHER]
+    for start in range(0, len(sharing), TOGETHER):
+        assert multiply is not None
+        some = sharing[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            vectors = np.stack([one.vector for one in some]).astype(array.dtype, copy=False)
-            products = products_with_all(array, vectors)
+            vectors = np.stack([one.vector for one in some]).astype(store.dtype, copy=False)
+            products = multiply(vectors)
         for one, of_query in zip(some, products, strict=True):
             one.finish(of_query)
 

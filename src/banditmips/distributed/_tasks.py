@@ -126,7 +126,7 @@ def _follow(
                 query.follow(order)
             bytes_read[number] = meter.bytes_read
         with metered() as meter:
-            finish_by_products(atoms, [standing.queries[number] for number in orders])
+            finish_by_products(atoms, [standing.queries[number] for number in orders], batch.k)
         if orders:
             bytes_read[next(iter(orders))] += meter.bytes_read
     for number in orders:

@@ -42,7 +42,7 @@ lines with the files::
     lines        <- sampled
     line_reader  <- lines, readers, sampling
     rules        <- sampling
-    ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
+    ways         <- line_reader, lines, plan, readers, rules, sampled, sampling, schedule
     buckets      <- sampled
     atom_set
     preparing    <- atom_set, buckets

@@ -381,11 +381,16 @@ class Query:
         final.rounds, final.n_raced = outcome.rounds + final.rounds, outcome.n_raced
         return final
 
+    @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+        return self._candidates.size == self._atoms.store.shape[0] and self._product_map() is not None
+
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
         """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""
-        rows, store = self._candidates, self._atoms.store
+        rows = self._candidates
         cost = self._exact.cost(rows)
-        if products is None or rows.size < store.shape[0] or self._product_map() is None:
+        if products is None or not self.takes_products:
             indices, scores = rows, self._exact.scores(rows)
         else:
             product_map = self._product_map()
@@ -411,7 +416,12 @@ class Query:
         else:
             # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
             best = int(np.argmax(np.abs(products)))
-            largest = 4.0 * length_of(store.array[best])  # type: ignore[attr-defined]
+            if isinstance(store, DenseStore):
+                row = store.array[best]
+            else:
+                assert isinstance(store, PartStore)
+                _, (row,) = next(store.read_groups(np.array([best, best + 1])))
+            largest = 4.0 * length_of(row)
         return rounding_of_products(products.dtype, d, length_of(self._query), largest)
 
     def trace(self, outcome: Outcome) -> Trace:
