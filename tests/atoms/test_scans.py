@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -68,16 +70,24 @@ def test_short_reads_have_to_promise_much(written):
     for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
         store = bm.open_atoms(written / f"{name}-c.npy", memory_limit=LIMIT)
         # As if the rows were so long that a race on pages may be thought of.
-        store.line_width, store.line_cost = 32, 1.0
+        store.line_width, store.line_cost = 16, 1.0
         result = bm.search(store, QUERIES[0], trace=True)
         assert result.indices[0] == (atoms @ QUERIES[0]).argmax()
         plans[name], n_rounds[name] = result.trace.plan, result.n_rounds
         if name == "hopeless":  # with the pages that the probe has read
             assert result.bytes_read <= 1.3 * atoms.nbytes
-    assert "a probe of a few atoms expects about 512 of 512 lines" in plans["hopeless"]
+    assert "a probe of a few atoms expects about 1024 of 1024 lines" in plans["hopeless"]
     assert n_rounds["hopeless"] == 0
-    assert "512 lines of 32 coordinates" in plans["promising"]
+    assert "1024 lines of 16 coordinates" in plans["promising"]
     assert n_rounds["promising"] >= 1
+
+
+def test_a_file_that_cannot_be_cached_is_worth_more_short_reads(written, monkeypatch):
+    path = written / "hopeless-c.npy"
+    may_be_cached = bm.open_atoms(path, memory_limit=LIMIT).line_time
+    monkeypatch.setattr(os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 4096)
+    assert may_be_cached > bm.open_atoms(path, memory_limit=LIMIT).line_time > 1.0
+    assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
 
 
 def test_a_scan_of_zarr_asks_for_many_chunks_at_once(written, monkeypatch):

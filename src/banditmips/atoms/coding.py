@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.panels import Panels
+from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.codes import MAX_BITS, Codes, bytes_for_atom
 from banditmips.core.rotation import Rotation
@@ -77,6 +78,10 @@ def _mean_of_some(store: AtomStore, panels: Panels) -> NDArray[np.float64]:
         if isinstance(store, DenseStore):
             for row in rows:
                 total += store.array[row]
+            return total / rows.size
+        if isinstance(store, PartStore):
+            for part in store.read_parts(rows, [(0, d)]):
+                total[part.first_column : part.stop_column] += part.values.sum(axis=0, dtype=np.float64)
             return total / rows.size
         step = max(1, (1 << 22) // d)
         columns = np.arange(d)

@@ -177,7 +177,7 @@ class Situation:
             return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
         expected = _share_of_first_round(store, store.n_lines) * store.line_time * self.lines_expected / FIRST_LINES
         if _LINE_MARGIN * expected + returned > 1.0:
-            n_lines = f"{self.lines_expected:.3g} of {store.n_lines} lines"
+            n_lines = f"{self.lines_expected:.0f} of {store.n_lines} lines"
             return f"a probe of a few atoms expects about {n_lines} for dropping one"
         return None
 
