@@ -82,12 +82,12 @@ def test_two_shards_take_the_multiplies_of_one_place(make_shards, make, k, resco
 
 
 @pytest.mark.parametrize(("make", "k"), [(ratings, 1), (normal_custom, 5), (heavy_tails, 3)])
-def test_two_shards_of_coordinates_take_less_than_twice_the_multiplies(make_shards, make, k):
+def test_two_shards_of_coordinates_take_half_as_many_multiplies_more_at_most(make_shards, make, k):
     # They compare pairs of their own atoms only, so each of them has to find its own best.
     atoms, queries = make(n=1_500, d=4_000, m=3)
     one = bm.BanditMIPS(minimise="multiplies", **SAMPLED).fit(atoms).search(queries, k)
     two = make_shards(atoms, [300], **SAMPLED).search(queries, k, minimise="multiplies")
-    assert two.n_multiplies.sum() <= 2.0 * one.n_multiplies.sum()
+    assert two.n_multiplies.sum() <= 1.5 * one.n_multiplies.sum()
     assert_same_atoms(two.indices, one.indices)
 
 
@@ -227,7 +227,7 @@ def test_epsilon_stops_early_and_keeps_its_word(make_shards):
     atoms, queries = ratings(n=200, d=3_000, m=4)
     truth = queries @ atoms.T
     shards = make_shards(atoms, [30, 90])
-    epsilon = 0.06 * truth.max()
+    epsilon = 0.02 * truth.max()
     options = {"rescore": False, "minimise": "multiplies"}
     strict, loose = (shards.search(queries, 3, epsilon=e, **options) for e in (0.0, epsilon))
     assert loose.n_multiplies.sum() < strict.n_multiplies.sum()
