@@ -32,7 +32,7 @@ def test_figures_are_printed_beside_their_goals(client, monkeypatch, tmp_path, c
     monkeypatch.setattr(cluster, "cluster_of", lambda n_workers: Connected())
     data = cluster.make_genotypes(str(tmp_path / "atoms.npy"), 60, 800)
     rows = list(cluster.measure(data, (1, 2)))
-    ways = ["one process", "1 worker", "dask.array, 1", "2 workers", "dask.array, 2"]
+    ways = ["one process", "one process, file", "1 worker", "dask.array, 1", "2 workers", "dask.array, 2"]
     assert [row.way for row in rows] == [way for way in ways for _ in range(1 if way.startswith("dask") else 2)]
     assert all(row.n_right == 4 for row in rows)
     assert all(

@@ -383,3 +383,13 @@ def test_no_message_grows_with_the_atoms_or_the_coordinates(make_shards):
         exchanges = shards.last.n_exchanges
         sent[n, d] = sum(work.bytes_exchanged for work in shards.last.works) / exchanges
     assert max(sent.values()) < 4_000
+
+
+def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards):
+    """As in one place: the first races in vain are a warning to the queries that follow."""
+    atoms, queries = genotypes(n=800, d=20_000, m=40)
+    one = bm.BanditMIPS().fit(atoms).search(queries.astype(np.float32), 10)
+    two = make_shards(atoms, [400]).search(queries.astype(np.float32), 10)
+    assert_same_atoms(two.indices, one.indices)
+    assert (one.n_multiplies >= atoms.size).any()  # or there would be nothing to be warned of
+    assert two.n_multiplies.sum() <= 1.05 * max(one.n_multiplies.sum(), atoms.size * len(queries))

@@ -87,12 +87,27 @@ class ShardQuery(Query):
         """Atoms that delta is split over: those of all shards."""
         return self._n_all
 
-    def follow(self, order: Order) -> None:
-        """Do what is asked for; where all products are wanted (`waits`), `finish` has to follow."""
+    @property
+    def time_spent(self) -> float:
+        """Nanoseconds that rounds on codes have taken, by the costs that they are planned with."""
+        return 0.0 if self._source is None else float(self._source.time_spent)
+
+    @property
+    def full_time(self) -> float:
+        """Nanoseconds of all products for this query, if they are a choice; else 0."""
+        return self._times().full if self.uses_codes() and self._options.budget is None else 0.0
+
+    def follow(self, order: Order, races: bool = True) -> None:
+        """Do what is asked for; where all products are wanted (`waits`), `finish` has to follow.
+
+        Without `races`, products are wanted wherever rows of those that are left would take longer.
+        """
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(order, Exact):
                 self._compute(order.rows - self._first_row)
+            elif not races and self._alive is not None and self._alive.n * self._times().row >= self.full_time > 0.0:
+                self._leave_to_products()
             else:
                 self._play(order)
 

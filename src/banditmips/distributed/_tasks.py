@@ -21,9 +21,10 @@ from banditmips._search import check_together, finish_by_products
 from banditmips._threads import map_in_order
 from banditmips.atoms.metering import metered
 from banditmips.distributed._cluster import Failed
-from banditmips.distributed._messages import Batch, Order, Report, Work
+from banditmips.distributed._messages import Batch, Order, Play, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import ShardQuery
+from banditmips.race.batch import ASKED_TOGETHER, Account
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
 
@@ -116,14 +117,20 @@ def _follow(
         atoms = shard.known(batch.options)
         check_together(atoms, batch.options)
         n_multiplies, bytes_read = {}, {}
-        for number, order in orders.items():
+        account: Account | None = None
+        for place, (number, order) in enumerate(orders.items()):
+            if place % ASKED_TOGETHER == 0:
+                races = account is None or account.allows_more
             with metered() as meter:
                 query = standing.queries.get(number)
                 if query is None:
                     some = None if excluded is None else excluded[number % len(excluded)]
                     query = standing.queries[number] = ShardQuery(shard, batch, number, some)
                 n_multiplies[number] = -query.n_multiplies
-                query.follow(order)
+                query.follow(order, races)
+            if isinstance(order, Play) and order.finish and races and query.full_time > 0.0:
+                account = account or Account(query.full_time, len(orders))
+                account.add(query.time_spent, query.waits)
             bytes_read[number] = meter.bytes_read
         with metered() as meter:
             finish_by_products(atoms, [standing.queries[number] for number in orders], batch.k)
