@@ -1,4 +1,4 @@
-"""Workers against one process and against `dask.array`: time, multiplies, exchanges, bytes, and a worker that dies.
+"""An array, a file and clusters in one table, beside `dask.array`: time, multiplies, exchanges, a worker that dies.
 
 ``python -m benchmarks.cluster`` searches batches of 64 queries among genotype-like atoms of 100,000 coordinates, the
 largest matrix of which takes 1.9 GB, with 1 and 2 workers (processes of a Dask LocalCluster, one thread each). It takes
@@ -103,7 +103,7 @@ def cluster_of(n_workers: int) -> Iterator[Any]:
             memory_limit=0,  # none
             local_directory=folder,
         ) as cluster,
-        dask.Client(cluster) as client,
+        dask.Client(cluster, direct_to_workers=True) as client,  # queries pass by the scheduler
     ):
         yield client
 
@@ -173,10 +173,13 @@ def dask_rows(client: Any, way: str, data: Data, n_workers: int) -> Iterator[Row
 
 
 def measure(data: Data, workers: tuple[int, ...]) -> Iterator[Row]:
-    """One process, then clusters, one after the other, so that the atoms are in memory once."""
+    """One process with an array and with a file, then clusters, so that the atoms are in memory once."""
     index = bm.BanditMIPS().fit(np.load(data.path))
     yield from rows_of("one process", index, data)
     del index
+    # As if the file were eight times as large as memory.
+    limit = max(os.path.getsize(data.path) // 8, 1 << 20)
+    yield from rows_of("one process, file", bm.BanditMIPS().fit(bm.open_atoms(data.path, memory_limit=limit)), data)
     for n_workers in workers:
         with cluster_of(n_workers) as client:
             shards = DistributedMIPS(client).fit(loaders_of(data, n_workers))

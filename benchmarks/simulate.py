@@ -4,9 +4,9 @@
 take, compares what the model makes of that with searches of other sizes, prints what it predicts for 10^6 to 10^10
 atoms on 10 to 1,000 workers, and draws ``docs/scale-model.svg`` (with ``--picture PATH``). It takes about two minutes.
 
-The model is a search for time (`banditmips.distributed`), batch by batch: the queries go to all workers, and in every
-exchange each worker gets a task from the scheduler, works on its shard, and reports; whoever asked merges the reports.
-An exchange waits for the slowest worker. Nothing here is fitted to a result: every part is measured on its own; work,
+The model is a search for time (`banditmips.distributed`), batch by batch: the queries go to all workers, by a task for
+each, and in every exchange each worker is called, works on its shard, and reports; whoever asked merges the reports. An
+exchange waits for the slowest worker. Nothing here is fitted to a result: every part is measured on its own; work,
 and the scheduler's part, in processor time, which other work on the machine does not change much.
 """
 
@@ -18,6 +18,7 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,9 +29,11 @@ from banditmips._result import StopReason
 from banditmips._validate import Options
 from banditmips.distributed import DistributedMIPS
 from banditmips.distributed._batch import BatchSearch
+from banditmips.distributed._cluster import Cluster
 from banditmips.distributed._exchange import QueryRace
 from banditmips.distributed._messages import Report
 from banditmips.distributed._mips import _BYTES_OF_A_CANDIDATE, _STATE_BYTES
+from banditmips.distributed._serving import ByTasks
 from banditmips.distributed._shard import fit_shard, summarise
 from benchmarks.cluster import cluster_of, loaders_of, make_genotypes
 from benchmarks.machine import describe_machine, load_warning
@@ -53,8 +56,12 @@ class Constants:
         A worker's work on a query, however few atoms there are: the rotation, mostly.
     atom, atom_far : float
         Its work on an atom of its shard, at the confidence of a few thousand atoms, and of `FAR`.
-    hop, task, byte : float
-        From a task to its result, if there is nothing else to do; the scheduler's time for one of many; sending.
+    hop, task : float
+        From a task to its end, if there is nothing else to do; client's and scheduler's time for one of many.
+    call_hop, call : float
+        The same of a call.
+    byte : float
+        Sending.
     report_bytes, merge : float
         Bytes of a query's order and report on one shard, and the time to take in one report.
     n_exchanges : float
@@ -68,6 +75,8 @@ class Constants:
     atom_far: float
     hop: float
     task: float
+    call_hop: float
+    call: float
     byte: float
     report_bytes: float
     merge: float
@@ -120,11 +129,12 @@ def predict(
     sending = m * 4 * D * constants.byte * (1 + math.ceil(math.log2(max(n_workers, 1))))
     depth = math.ceil(math.log(max(n_workers, 2), FAN_OUT)) if tree else 1
     merged = min(n_workers, FAN_OUT) * depth if tree else n_workers
-    n_tasks = n_workers + (n_workers / (FAN_OUT - 1) if tree else 0)
-    scheduling = constants.n_exchanges * (n_tasks * constants.task + depth * constants.hop)
+    n_calls = n_workers + (n_workers / (FAN_OUT - 1) if tree else 0)
+    scheduling = n_workers * constants.task + constants.hop
+    scheduling += constants.n_exchanges * (n_calls * constants.call + depth * constants.call_hop)
     reports = constants.n_exchanges * merged * m
     merging = reports * (constants.merge + constants.report_bytes * constants.byte)
-    exchanged = constants.n_exchanges * constants.report_bytes * n_tasks
+    exchanged = constants.n_exchanges * constants.report_bytes * n_calls
     return Prediction(sending / m, scheduling / m, working / m, max(waiting, 0.0) / m, merging / m, exchanged)
 
 
@@ -155,18 +165,34 @@ def _timed(work: Any, n_repeats: int, clock: Any = time.perf_counter) -> NDArray
     return np.array(times)
 
 
-def measure_tasks(client: Any) -> tuple[float, float, float]:
-    """Seconds of a hop, of one task of many, and of a byte."""
+async def _nothing_called(argument: Any, dask_worker: Any) -> bool:
+    """Do what a call does that has nothing to do."""
+    return True
 
-    def run(count: int, *arguments: Any) -> None:
-        client.gather([client.submit(_nothing, number, *arguments, pure=False) for number in range(count)])
 
-    hop = float(_timed(lambda: run(1), _N_HOPS).min())
-    # The scheduler is in this process.
-    task = float(np.median(_timed(lambda: run(_N_TASKS), 5, time.process_time))) / _N_TASKS
-    values = np.random.default_rng(0).random(1 << 20)
-    byte = float(_timed(lambda: run(1, values), 9).min() - hop) / values.nbytes
-    return hop, task, max(byte, 0.0)
+def measure_messages(client: Any) -> dict[str, float]:
+    """Seconds of a task alone and among many, of a call alone and among many, and of a byte."""
+    cluster = Cluster(client, None)
+    homes = cluster.workers()
+
+    def run(count: int) -> None:
+        cluster.settle([cluster.submit(_nothing, number, home=homes[0]) for number in range(count)])
+
+    def call() -> None:
+        cluster.call(_nothing_called, dict.fromkeys(homes, 0))
+
+    few, many = np.zeros(1), np.random.default_rng(0).random(1 << 20)
+    sending = [_timed(lambda values=values: cluster.send(values, homes[0]), 9).min() for values in (few, many)]
+    # Client and scheduler are both in this process.
+    task = np.median(_timed(lambda: run(_N_TASKS), 5, time.process_time)) / _N_TASKS
+    each = np.median(_timed(call, _N_HOPS, time.process_time)) / len(homes)
+    return {
+        "hop": float(_timed(lambda: run(1), _N_HOPS).min()),
+        "task": float(task),
+        "call_hop": float(_timed(call, _N_HOPS).min()),
+        "call": float(each),
+        "byte": max(float(sending[1] - sending[0]) / many.nbytes, 0.0),
+    }
 
 
 def measure_merging(n_shards: int = 200, k: int = 1) -> float:
@@ -221,8 +247,9 @@ def work_on_shards(n: int, delta: float, n_repeats: int) -> ShardWork:
     seconds = []
     for _ in range(n_repeats + 1):
         tasks = AtOnce()
-        search = BatchSearch(tasks, shards, ["0", "1"], cuts, queries, None, 1, Options(delta=delta), n_first)
-        search.run(lambda count: None)
+        serving = partial(ByTasks, tasks, shards, ["0", "1"])
+        search = BatchSearch(serving, cuts, queries, None, 1, Options(delta=delta), n_first)
+        search.run()
         seconds.append([tasks.seconds["0"], tasks.seconds["1"]])
     sent = sum(work.bytes_exchanged for work in search.works) / N_QUERIES / len(search.works)
     return ShardWork(np.array(seconds[1:]) / N_QUERIES, search.n_exchanges, sent)
@@ -230,7 +257,7 @@ def work_on_shards(n: int, delta: float, n_repeats: int) -> ShardWork:
 
 def measure(client: Any, sizes: tuple[int, int], n_repeats: int = 7) -> Constants:
     """Measure all constants."""
-    hop, task, byte = measure_tasks(client)
+    messages = measure_messages(client)
     small, large = sizes
     wanted = ((small, DELTA), (large, DELTA), (large, DELTA * large / FAR))
     few, many, far = (client.submit(work_on_shards, n, delta, n_repeats).result() for n, delta in wanted)
@@ -241,9 +268,7 @@ def measure(client: Any, sizes: tuple[int, int], n_repeats: int = 7) -> Constant
         query=query,
         atom=atom,
         atom_far=max((at_far - query) / (large / 2), atom),
-        hop=hop,
-        task=task,
-        byte=byte,
+        **messages,
         report_bytes=many.report_bytes,
         merge=measure_merging(),
         n_exchanges=float(many.n_exchanges),

@@ -732,7 +732,10 @@ def test_ways_of_searching_files_agree_and_count_their_bytes(tmp_path):
     assert max(results["npy, index"]["bytes"]) < 0.2 * atoms.nbytes < max(results["npy, no index"]["bytes"])
     for found in results.values():
         found.setdefault("resident", scale.most_resident())
-        assert scale._row("x", found, results["npy, scan"], SMALL).startswith("x   ")
+        assert scale._row("x", found, results["npy, scan"], truth, SMALL).startswith("x   ")
+    by_zarr = {**scale.scan_zarr(chunked, SMALL), "resident": 1}
+    assert by_zarr["indices"] == truth[:1]
+    assert "fit" in scale._row("x", results["zarr, index"], by_zarr, truth, SMALL)
     assert f"{packing['n_blocks']} blocks" in scale._row_of_packing({**packing, "resident": 1}, SMALL)
     assert atoms.nbytes < packing["written"] < 1.2 * atoms.nbytes
     results["packed, one round"] = scale.search_one_round(packed, SMALL)
@@ -741,6 +744,10 @@ def test_ways_of_searching_files_agree_and_count_their_bytes(tmp_path):
     assert scale._judge(results, SMALL) == []
     limit = results["npy, index"]["resident"] - results["npy, index"]["kept"] - 1
     assert "MB beyond what it keeps" in scale._judge(results, replace(SMALL, most_resident=limit))[0]
+    twice = {**results, "npy, no index": {**results["npy, no index"], "bytes": [2 * atoms.nbytes]}}
+    assert scale._judge(twice, SMALL) == ["npy, no index read 2.00 times the file"]
+    # Nothing is asked of files that were not written.
+    assert scale._judge({name: found for name, found in results.items() if name[:3] in ("npy", "spa")}, SMALL) == []
     results["npy, saved index"]["bytes"] = [atoms.nbytes // 5]
     assert scale._judge(results, SMALL) == ["npy, saved index read 4.0 rows of the file, more than 2"]
     results["packed, one round"]["bytes"] = [atoms.nbytes // 100]

@@ -28,8 +28,8 @@ from banditmips._options import (
     Sigma,
     suggests_names,
 )
+from banditmips._queries import explain_query, run_queries
 from banditmips._result import SearchResult
-from banditmips._search import explain_query, run_queries
 from banditmips._validate import (
     as_store,
     check_rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ import banditmips as bm
 from banditmips._validate import Options, as_mask, as_queries
 from banditmips.distributed import _shard, _tasks
 from banditmips.distributed._batch import BatchSearch
+from banditmips.distributed._serving import ByTasks
 
 
 class AtOnce:
@@ -42,9 +44,7 @@ class Shards:
     def search(self, queries: Any, k: int = 1, *, mask: Any = None, **options: Any) -> bm.SearchResult:
         rows, single = as_queries(queries, self.d)
         self.last = BatchSearch(
-            AtOnce(),
-            self.shards,
-            [None] * len(self.shards),
+            partial(ByTasks, AtOnce(), self.shards, [None] * len(self.shards)),
             self.first_rows,
             rows,
             as_mask(mask, int(self.first_rows[-1]), len(rows), single),
@@ -52,7 +52,7 @@ class Shards:
             Options(seed=self.settings["seed"], **options),
             self.n_first,
         )
-        self.last.run(lambda count: None)
+        self.last.run()
         results = [race.result(True) for race in self.last.races]
         return results[0] if single else bm.SearchResult.stack(results)
 

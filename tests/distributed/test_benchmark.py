@@ -32,7 +32,7 @@ def test_figures_are_printed_beside_their_goals(client, monkeypatch, tmp_path, c
     monkeypatch.setattr(cluster, "cluster_of", lambda n_workers: Connected())
     data = cluster.make_genotypes(str(tmp_path / "atoms.npy"), 60, 800)
     rows = list(cluster.measure(data, (1, 2)))
-    ways = ["one process", "1 worker", "dask.array, 1", "2 workers", "dask.array, 2"]
+    ways = ["one process", "one process, file", "1 worker", "dask.array, 1", "2 workers", "dask.array, 2"]
     assert [row.way for row in rows] == [way for way in ways for _ in range(1 if way.startswith("dask") else 2)]
     assert all(row.n_right == 4 for row in rows)
     assert all(
@@ -49,15 +49,16 @@ def test_figures_are_printed_beside_their_goals(client, monkeypatch, tmp_path, c
 
 
 CONSTANTS = simulate.Constants(
-    query=1e-3, atom=1e-7, atom_far=2e-7, hop=5e-3, task=1e-3, byte=1e-9, report_bytes=200, merge=1e-6, n_exchanges=3,
-    spread=0.1,
+    query=1e-3, atom=1e-7, atom_far=2e-7, hop=5e-3, task=1e-3, call_hop=2e-3, call=1e-4, byte=1e-9,
+    report_bytes=200, merge=1e-6, n_exchanges=3, spread=0.1,
 )  # fmt: skip
 
 
 def test_the_model_adds_up_and_says_who_waits_for_whom():
     alone = simulate.predict(CONSTANTS, 1e6, 10)
     assert alone.working == pytest.approx(1e-3 + 1e5 * (1e-7 + 1e-7 * 0.6))
-    assert alone.scheduling == pytest.approx(3 * (10 * 1e-3 + 5e-3) / simulate.N_QUERIES)
+    tasks, calls = 10 * 1e-3 + 5e-3, 3 * (10 * 1e-4 + 2e-3)
+    assert alone.scheduling == pytest.approx((tasks + calls) / simulate.N_QUERIES)
     assert alone.exchanged == 3 * 200 * 10
     many = simulate.predict(CONSTANTS, 1e6, 1_000)
     assert many.working < alone.working
@@ -79,6 +80,7 @@ def test_the_model_is_measured_and_drawn(client, monkeypatch, tmp_path, capsys):
     constants = simulate.measure(client, (40, 80), n_repeats=1)
     assert constants.hop > 0.0
     assert constants.task > 0.0
+    assert constants.call > 0.0
     assert constants.report_bytes > 50
     assert 1 <= constants.n_exchanges <= 5
     simulate.print_check(client, constants, (50,), n_repeats=1)

@@ -1,5 +1,6 @@
 """DistributedMIPS on Dask: what it takes, what it says, what it refuses."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -9,8 +10,8 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips.distributed import DistributedMIPS
-from banditmips.distributed._cluster import choose_homes
+from banditmips.distributed import DistributedMIPS, _tasks
+from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
 from distributed import Client, LocalCluster
 
 
@@ -131,6 +132,60 @@ def test_a_result_says_what_each_worker_did(client):
     assert indices.shape == scores.shape == (1,)
     assert index.search(queries[:0], 2).indices.shape == (0, 2)
     assert index.extra_bytes > 0
+
+
+def test_calls_say_what_tasks_say(client, monkeypatch):
+    atoms, queries = ratings(n=300, d=4_000, m=6)
+    index = DistributedMIPS(client).fit(np.array_split(atoms, 3))
+    masks = np.random.default_rng(0).random((6, 300)) < 0.1
+    asked = [
+        {}, {"minimise": "multiplies", "rescore": False}, {"mask": masks}, {"mask": masks[0], "budget": 30_000},
+        {"delta": 0.0}, {"objective": "neg_l1"},
+    ]  # fmt: skip
+    submitted = []
+    submit = Cluster.submit
+    monkeypatch.setattr(Cluster, "submit", lambda self, *a, **k: submitted.append(a[0]) or submit(self, *a, **k))
+    called = [index.search(queries, 3, **options) for options in asked]
+    assert _tasks.serve not in submitted
+    monkeypatch.setattr(Cluster, "call", lost)
+    for options, by_calls in zip(asked, called, strict=True):
+        by_tasks = index.search(queries, 3, **options)
+        for name in ("indices", "scores", "lower", "upper", "n_multiplies", "n_rounds", "n_survivors", "bytes_read"):
+            assert (getattr(by_tasks, name) == getattr(by_calls, name)).all(), name
+        assert by_tasks.stop_reason == by_calls.stop_reason
+        assert by_tasks.n_exchanges == by_calls.n_exchanges
+        for of_tasks, of_calls in zip(by_tasks.workers, by_calls.workers, strict=True):
+            assert (of_tasks.worker, of_tasks.n_multiplies, of_tasks.n_tasks) == (
+                of_calls.worker, of_calls.n_multiplies, of_calls.n_tasks
+            )  # fmt: skip
+    assert _tasks.serve in submitted
+
+
+def lost(self, function, arguments):
+    raise WorkerLostError("nobody is there")
+
+
+def test_what_a_worker_does_not_keep_is_asked_for_by_tasks(client, monkeypatch):
+    atoms, queries = ratings()
+    index = DistributedMIPS(client).fit([atoms])
+    call = Cluster.call
+
+    def without(self, function, arguments):
+        gone = {home: [dataclasses.replace(one, batch="gone") for one in its] for home, its in arguments.items()}
+        return call(self, function, gone)
+
+    monkeypatch.setattr(Cluster, "call", without)
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
+
+
+def test_an_error_on_a_worker_comes_through_a_call(client, tmp_path):
+    atoms, queries = ratings()
+    np.save(tmp_path / "atoms.npy", atoms)
+    index = DistributedMIPS(client).fit([bm.open_atoms(tmp_path / "atoms.npy", memory_limit=200_000)])
+    with open(tmp_path / "atoms.npy", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(bm.CorruptFileError, match="it has changed"):
+        index.search(queries, 2)
 
 
 def test_large_batches_are_split(client, monkeypatch):

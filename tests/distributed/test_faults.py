@@ -1,5 +1,6 @@
 """Workers that are processes, and their ends: a right answer, or an error that says what happened."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 import banditmips as bm
 from banditmips.distributed import DistributedMIPS
-from banditmips.distributed._cluster import Cluster
+from banditmips.distributed._cluster import Cluster, WorkerLostError
 from distributed import Client, LocalCluster
 
 ATOMS = np.random.default_rng(0).integers(-9, 10, size=(90, 4_000)).astype(np.float32)
@@ -56,6 +57,16 @@ def pid_of(client, worker):
     return client.run(os.getpid, workers=[worker])[worker]
 
 
+async def kill_later(asked, dask_worker):
+    """Die while whoever called waits."""
+    await asyncio.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def no_calls(self, value, home):
+    raise WorkerLostError("to be served by tasks")
+
+
 def test_two_processes_find_what_one_finds(both_workers):
     rng = np.random.default_rng(1)
     frequency = rng.beta(0.5, 1.5, size=3_000)
@@ -73,6 +84,35 @@ def test_two_processes_find_what_one_finds(both_workers):
     assert together.n_exchanges <= 4  # for all queries together, where time is to be saved
 
 
+def test_a_worker_killed_between_calls_and_in_one(both_workers, monkeypatch):
+    """What was called is lost with the worker, and the batch begins anew as tasks."""
+    client = both_workers
+    index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
+    options = {"minimise": "multiplies", "rescore": False}
+    call = Cluster.call
+    for kills_at_once in (True, False):
+        undisturbed = index.search(QUERIES, 3, **options)
+        pid = pid_of(client, index._homes[0])
+        n_calls = []
+
+        def disturbed(self, function, arguments, pid=pid, at_once=kills_at_once, n_calls=n_calls):
+            n_calls.append(len(arguments))
+            if len(n_calls) == 2:
+                if at_once:
+                    os.kill(pid, signal.SIGKILL)
+                else:
+                    function = kill_later
+            return call(self, function, arguments)
+
+        monkeypatch.setattr(Cluster, "call", disturbed)
+        result = index.search(QUERIES, 3, **options)
+        assert len(n_calls) == 2  # no call after the one that was lost
+        assert (result.n_multiplies == undisturbed.n_multiplies).all()
+        assert (np.sort(result.indices) == np.sort(best(3))).all()
+        monkeypatch.undo()
+        client.wait_for_workers(2, timeout=60)
+
+
 def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, monkeypatch):
     client = both_workers
     np.save(tmp_path / "atoms.npy", ATOMS)
@@ -81,6 +121,7 @@ def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, mon
         DistributedMIPS(client).fit(tmp_path / "atoms.npy"),
         DistributedMIPS(client).fit(dask.array.from_array(ATOMS, chunks=(45, -1))),
     ]
+    monkeypatch.setattr(Cluster, "send", no_calls)
     options = {"minimise": "multiplies", "rescore": False}
     undisturbed = index.search(QUERIES, 3, **options)
     assert undisturbed.n_exchanges >= 4

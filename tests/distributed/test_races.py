@@ -82,12 +82,12 @@ def test_two_shards_take_the_multiplies_of_one_place(make_shards, make, k, resco
 
 
 @pytest.mark.parametrize(("make", "k"), [(ratings, 1), (normal_custom, 5), (heavy_tails, 3)])
-def test_two_shards_of_coordinates_take_less_than_twice_the_multiplies(make_shards, make, k):
+def test_two_shards_of_coordinates_take_half_as_many_multiplies_more_at_most(make_shards, make, k):
     # They compare pairs of their own atoms only, so each of them has to find its own best.
     atoms, queries = make(n=1_500, d=4_000, m=3)
     one = bm.BanditMIPS(minimise="multiplies", **SAMPLED).fit(atoms).search(queries, k)
     two = make_shards(atoms, [300], **SAMPLED).search(queries, k, minimise="multiplies")
-    assert two.n_multiplies.sum() <= 2.0 * one.n_multiplies.sum()
+    assert two.n_multiplies.sum() <= 1.5 * one.n_multiplies.sum()
     assert_same_atoms(two.indices, one.indices)
 
 
@@ -227,7 +227,7 @@ def test_epsilon_stops_early_and_keeps_its_word(make_shards):
     atoms, queries = ratings(n=200, d=3_000, m=4)
     truth = queries @ atoms.T
     shards = make_shards(atoms, [30, 90])
-    epsilon = 0.06 * truth.max()
+    epsilon = 0.02 * truth.max()
     options = {"rescore": False, "minimise": "multiplies"}
     strict, loose = (shards.search(queries, 3, epsilon=e, **options) for e in (0.0, epsilon))
     assert loose.n_multiplies.sum() < strict.n_multiplies.sum()
@@ -328,7 +328,7 @@ def test_whoever_remembers_nothing_plays_again_and_comes_to_the_same(make_shards
         n_served.append(len(arguments[-1]))
         return serve(*arguments)
 
-    monkeypatch.setattr("banditmips.distributed._batch.serve", forgetful)
+    monkeypatch.setattr("banditmips.distributed._serving.serve", forgetful)
     forgotten = shards.search(queries, 2, minimise="multiplies")
     assert max(n_served) >= 4
     for name in ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors"):
@@ -383,3 +383,13 @@ def test_no_message_grows_with_the_atoms_or_the_coordinates(make_shards):
         exchanges = shards.last.n_exchanges
         sent[n, d] = sum(work.bytes_exchanged for work in shards.last.works) / exchanges
     assert max(sent.values()) < 4_000
+
+
+def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards):
+    """As in one place: the first races in vain are a warning to the queries that follow."""
+    atoms, queries = genotypes(n=800, d=20_000, m=40)
+    one = bm.BanditMIPS().fit(atoms).search(queries.astype(np.float32), 10)
+    two = make_shards(atoms, [400]).search(queries.astype(np.float32), 10)
+    assert_same_atoms(two.indices, one.indices)
+    assert (one.n_multiplies >= atoms.size).any()  # or there would be nothing to be warned of
+    assert two.n_multiplies.sum() <= 1.05 * max(one.n_multiplies.sum(), atoms.size * len(queries))

@@ -58,7 +58,7 @@ def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server):
     atoms, queries = hopeless(m=64)
     result = bm.BanditMIPS().fit(atoms).search(queries, k=10)
     raced = np.flatnonzero(result.n_rounds > 0)
-    assert raced.size <= 2 * batch._ASKED_TOGETHER
+    assert raced.size <= 2 * batch.ASKED_TOGETHER
     np.testing.assert_array_equal(raced, np.arange(raced.size))
     assert set(result.stop_reason) == {StopReason.FINISHED_EXACTLY}
     assert result.n_multiplies[-1] == atoms.size

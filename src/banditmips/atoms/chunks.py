@@ -184,6 +184,11 @@ class ChunkReader:
             lambda chunk: (chunk, self.read(chunk, keep)), rest, self._look_ahead(), at_hand=self._kept
         )
 
+    def keeps(self, chunk: int) -> bool:
+        """Whether a chunk is kept in memory."""
+        with self._lock:
+            return chunk in self._cache
+
     def _kept(self, chunk: int) -> tuple[int, NDArray[Any]] | None:
         with self._lock:
             array = self._cache.get(chunk)

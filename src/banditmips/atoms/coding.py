@@ -75,6 +75,11 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
         def read(chosen: NDArray[np.int64]) -> NDArray[Any]:
             if isinstance(store, DenseStore):
                 return np.asarray(store.array[chosen])
+            if isinstance(store, PartStore):
+                values = np.empty((chosen.size, d), dtype=store.dtype)
+                for part in store.read_parts(chosen, [(0, d)]):
+                    values[part.rows, part.first_column : part.stop_column] = part.values
+                return values
             values = np.empty((chosen.size, d))
             store.gather(chosen, np.arange(d), values)
             return values

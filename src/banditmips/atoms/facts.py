@@ -183,6 +183,7 @@ class FactsCollector:
         self._bases, self._offsets = np.full(n, np.nan), np.zeros(n)
         self.scatter = np.zeros(n)
         self.column_squares = np.zeros(d)
+        self._free_columns: deque[NDArray[np.float64]] = deque()
         self.range = np.array([np.inf, -np.inf])
 
     @property
@@ -235,13 +236,19 @@ class FactsCollector:
                     future.cancel()
 
     def _look_at_rows(self, block: Panel) -> _SeenRows:
-        columns = np.zeros(self.column_squares.size)
+        # Memory that was used before is had for a fraction of the time of new memory.
+        try:
+            columns = self._free_columns.pop()
+        except IndexError:
+            columns = np.empty(self.column_squares.size)
+        columns.fill(0.0)
         return self._look(*block, 0, columns), columns
 
     def _merge_rows(self, block: Panel, seen_rows: _SeenRows, follower: Follower) -> None:
         (first_row, values), (seen, columns) = block, seen_rows
         self._merge(first_row, values, seen)
         self.column_squares += columns
+        self._free_columns.append(columns)
         follower.seen(values.size, first_row + len(values))
 
     def _look(

@@ -17,9 +17,7 @@ from banditmips.atoms.parts import Part, PartStore, Span
 __all__ = ["ChunkGrid", "GridStore", "regular_edges"]
 
 
-_CALL = 500_000
-"""Bytes that are read in the time that it takes to ask for a chunk alone, three times as long as with neighbours."""
-_PIECES = 128
+_PIECES = 32
 """Pieces of several chunks that the memory limit would hold."""
 
 
@@ -38,7 +36,7 @@ class ChunkGrid(ABC):
     n_files : int
         Files that the chunks are in; 0 where no system can be asked about them.
     together : int
-        Chunks beside each other that `fetch` reads at once for less than one by one.
+        Chunks beside or below each other that `fetch` reads at once for less than one by one.
     """
 
     source: str
@@ -53,7 +51,7 @@ class ChunkGrid(ABC):
     def fetch(self, i: int, j: int, rows: slice, columns: slice) -> NDArray[Any]:
         """Return the j-th chunk of the i-th row of chunks; `ChunkReader` says what may be raised.
 
-        Where several go `together`, the j-th may be followed by some of its neighbours, as the columns tell.
+        Where several go `together`, it may be followed by some of its neighbours, as the rows and columns tell.
         """
 
     @abstractmethod
@@ -74,20 +72,24 @@ class ChunkGrid(ABC):
 
 
 class _Pieces(NamedTuple):
-    """A way to read chunks: some that lie beside each other at once.
+    """A way to read chunks: some that lie beside or below each other at once.
 
     Attributes
     ----------
     reader : ChunkReader
         Of pieces, counted from left to right and from top to bottom.
-    together : int
+    down, across : int
         Chunks in each.
+    row_edges : int64 array
+        Where pieces begin, and at last where the matrix ends.
     n_across : int
         Pieces beside each other.
     """
 
     reader: ChunkReader
-    together: int
+    down: int
+    across: int
+    row_edges: NDArray[np.int64]
     n_across: int
 
 
@@ -126,24 +128,27 @@ class GridStore(PartStore):
                 f"{memory_limit:,}: allow more, or write the atoms in smaller chunks"
             )
         together = max(1, min(grid.together, memory_limit // (_PIECES * largest)))
-        # Rows are read several chunks at a time, lines chunk by chunk.
-        own = memory_limit if together == 1 else memory_limit // 2
-        self._chunks = self._pieces = self._make_pieces(1, own)
+        # Rows are read several chunks beside each other at a time, lines several below each other, and what few rows
+        # have in a line chunk by chunk.
+        self._chunks = self._make_pieces(1, 1, memory_limit if together == 1 else memory_limit // 4)
+        self._beside = self._below = self._chunks
         if together > 1:
-            self._pieces = self._make_pieces(together, own)
-            self.line_time = (_CALL + largest) / (_CALL / 3 + largest)
+            self._beside = self._make_pieces(1, together, memory_limit // 4)
+            self._below = self._make_pieces(together, 1, memory_limit // 2)
 
-    def _make_pieces(self, together: int, memory_limit: int) -> _Pieces:
-        grid, n_across = self._grid, -(-self._n_across // together)
+    def _make_pieces(self, down: int, across: int, memory_limit: int) -> _Pieces:
+        grid = self._grid
+        row_edges = np.append(grid.row_edges[:-1:down], grid.row_edges[-1])
+        n_across = -(-self._n_across // across)
         reader = ChunkReader(
-            partial(self._fetch, together, n_across),
-            (grid.row_edges.size - 1) * n_across,
-            describe=partial(self._describe, together, n_across),
+            partial(self._fetch, down, across),
+            (row_edges.size - 1) * n_across,
+            describe=partial(self._describe, down, across),
             memory_limit=memory_limit,
             source=grid.source,
             fetch_counts=grid.counts_bytes,
         )
-        return _Pieces(reader, together, n_across)
+        return _Pieces(reader, down, across, row_edges, n_across)
 
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that chunks are in."""
@@ -153,32 +158,41 @@ class GridStore(PartStore):
         """Take other states of the files for a change."""
         self._grid.expect(states)
 
-    def _describe(self, together: int, n_across: int, piece: int) -> str:
-        i, number = divmod(piece, n_across)
-        return self._grid.describe(i, number * together)
+    def _describe(self, down: int, across: int, piece: int) -> str:
+        rows, columns = self._chunks_of(down, across, piece)
+        return self._grid.describe(rows[0], columns[0])
 
-    def _fetch(self, together: int, n_across: int, piece: int) -> NDArray[Any]:
+    def _fetch(self, down: int, across: int, piece: int) -> NDArray[Any]:
         """Read a piece at once; chunk by chunk where that fails, so that an error names its chunk."""
-        i, number = divmod(piece, n_across)
-        chunks = self._chunks_of(number, together)
-        for j in chunks:
-            self._grid.check_unchanged(i, j)
-        rows = slice(*self._grid.row_edges[i : i + 2].tolist())
-        columns = slice(self.line(chunks[0])[0], self.line(chunks[-1])[1])
+        below, beside = self._chunks_of(down, across, piece)
+        self._check_unchanged(below, beside)
+        rows = slice(int(self._grid.row_edges[below[0]]), int(self._grid.row_edges[below[-1] + 1]))
+        columns = slice(self.line(beside[0])[0], self.line(beside[-1])[1])
         try:
-            array = self._grid.fetch(i, chunks[0], rows, columns)
+            array = self._grid.fetch(below[0], beside[0], rows, columns)
         except Exception:
-            if len(chunks) == 1:
+            if len(below) == len(beside) == 1:
                 raise
-            return np.concatenate([self._chunks.reader.read(i * self._n_across + j, False) for j in chunks], axis=1)
+            one_by_one = self._chunks.reader
+            return np.block([[one_by_one.read(i * self._n_across + j, False) for j in beside] for i in below])
         expected = rows.stop - rows.start, columns.stop - columns.start
         if array.shape != expected or array.dtype != self.dtype:
             raise ValueError(f"expected {expected} entries of {self.dtype}, got {array.shape} of {array.dtype}")
         return array
 
-    def _chunks_of(self, number: int, together: int) -> range:
-        """Return the chunks, counted across, that a piece consists of."""
-        return range(number * together, min((number + 1) * together, self._n_across))
+    def _chunks_of(self, down: int, across: int, piece: int) -> tuple[range, range]:
+        """Return the chunks, counted down and across, that a piece consists of."""
+        i, j = divmod(piece, -(-self._n_across // across))
+        last_below, last_beside = self._grid.row_edges.size - 1, self._n_across
+        return (
+            range(i * down, min((i + 1) * down, last_below)),
+            range(j * across, min((j + 1) * across, last_beside)),
+        )
+
+    def _check_unchanged(self, below: range, beside: range) -> None:
+        for i in below:
+            for j in beside:
+                self._grid.check_unchanged(i, j)
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return the columns of the chunks that these columns are in."""
@@ -201,28 +215,37 @@ class GridStore(PartStore):
         """Yield (first row, whole rows) for each of these groups; chunks are not kept."""
         spans = [(0, self.shape[1])]
         for first, stop in pairwise(edges.tolist()):
-            parts = self._read(self._pieces, np.arange(first, stop), spans, keep=False)
+            parts = self._read(self._beside, np.arange(first, stop), spans, keep=False)
             yield first, self._assembled(stop - first, parts)
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
-        pieces = self._pieces if list(spans) == [(0, self.shape[1])] else self._chunks
-        # Of all rows nothing is kept, since the last chunks would drive out the first.
-        return self._read(pieces, rows, spans, keep=rows.size < self.shape[0] or pieces is self._chunks)
+        if list(spans) == [(0, self.shape[1])]:
+            # Of all rows nothing is kept, since the last chunks would drive out the first.
+            return self._read(self._beside, rows, spans, keep=rows.size < self.shape[0])
+        row_edges = self._grid.row_edges
+        n_touched = np.count_nonzero(np.diff(np.searchsorted(rows, row_edges)))
+        return self._read(self._below if 2 * n_touched >= row_edges.size else self._chunks, rows, spans, keep=True)
 
     def _read(self, pieces: _Pieces, rows: NDArray[np.int64], spans: Sequence[Span], keep: bool) -> Iterator[Part]:
-        row_edges, width = self._grid.row_edges, pieces.together * self.line_width
+        row_edges, width = pieces.row_edges, pieces.across * self.line_width
         edges = np.searchsorted(rows, row_edges)
         visits, ahead = tee(self._visits(edges, spans, width))
-        read = pieces.reader.read_many((visit.i * pieces.n_across + visit.j for visit in ahead), keep)
+        read = pieces.reader.read_many(self._numbers(pieces, ahead), keep)
         for visit, (_, piece) in zip(visits, read, strict=True):
-            for j in self._chunks_of(visit.j, pieces.together):
-                self._grid.check_unchanged(visit.i, j)  # also where it was kept in memory
             positions = slice(*edges[visit.i : visit.i + 2].tolist())
             wanted = rows[positions] - row_edges[visit.i]
             first_column = visit.j * width
             values = piece[:, visit.start - first_column : visit.stop - first_column]
             yield Part(visit.span, positions, visit.start, values if wanted.size == len(piece) else values[wanted])
+
+    def _numbers(self, pieces: _Pieces, visits: Iterator[_Visit]) -> Iterator[int]:
+        """The pieces to be visited; what is kept of one is good as long as its chunks are what they were."""
+        for visit in visits:
+            number = visit.i * pieces.n_across + visit.j
+            if pieces.reader.keeps(number):  # if not, it is looked at where it is fetched
+                self._check_unchanged(*self._chunks_of(pieces.down, pieces.across, number))
+            yield number
 
     def _visits(self, edges: NDArray[np.int64], spans: Sequence[Span], width: int) -> Iterator[_Visit]:
         for i in np.flatnonzero(np.diff(edges)).tolist():

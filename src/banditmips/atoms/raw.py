@@ -34,8 +34,9 @@ _SEEK = 1 << 16
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
-_SHORT_READ = 4.0
-"""Time of a byte that is read a page at a time, over that of one of a long read."""
+_SHORT_READ, _SHORT_READ_CACHED = 4.0, 8.0
+"""Time of a byte that is read a page at a time, over that of one of a long read: from a disk, and from the memory in
+which the system keeps files, where a call takes longer than what it copies."""
 GROUPS_AHEAD = 2
 """Groups of whole rows that are read while one is looked at."""
 
@@ -93,7 +94,9 @@ class RawStore(PartStore):
         self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
         # A line as long as a page lies in two of them, unless all rows begin where a page does.
         self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
-        self.line_time = 1.0 if fortran else _SHORT_READ
+        self.line_time = 1.0
+        if not fortran:
+            self.line_time = _SHORT_READ_CACHED if _may_be_cached(n * d * dtype.itemsize) else _SHORT_READ
         self._prefetcher = Prefetcher(_N_THREADS)
         self._fitted = False
         self._open()
@@ -275,6 +278,14 @@ class RawStore(PartStore):
                 raise CorruptFileError(self.path, "file", f"it ends at byte {offset:,}, in the middle of the entries")
             offset += count
             room = room[count:]
+
+
+def _may_be_cached(n_bytes: int) -> bool:
+    """Whether the system may well have all of a file in memory: it takes no more than half of that."""
+    try:
+        return n_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, OSError, ValueError):  # there is no telling
+        return True
 
 
 def _close_both(descriptor: int, other: int) -> None:

@@ -37,7 +37,7 @@ def explain(
     The costs are nanoseconds measured on this machine; BANDITMIPS_COSTS overrides them.
     """
     from banditmips._index import BanditMIPS
-    from banditmips._search import explain_query
+    from banditmips._queries import explain_query
     from banditmips._validate import Options, as_store
     from banditmips.cli._inputs import Reading, read_inputs, shown
     from banditmips.race.atom_set import AtomSet

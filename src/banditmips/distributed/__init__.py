@@ -11,11 +11,13 @@
                  |  there with its codes        |    |   _exchange.py   for each query: who leads, who plays on
                  |                              |    |                  and how far, when it is over
                  |                         orders    reports
+                 |                              v    |
+                 |                          _serving.py   by calls to the workers, or by tasks of Dask
                  v                              v    |
               shards ------------------->  _tasks.py, _shard_query.py   the race of an index (core.loop) on each
                                                                         shard's own atoms, which pauses to report
 
-      _cluster.py   where tasks run, and for how long they are waited for
+      _cluster.py   where tasks and calls run, and for how long they are waited for
       _saving.py    a folder with all shards, and a list of them
 
 What goes to and fro is in ``_messages.py``: none of it grows with n or d. Everything that runs on a worker is a pure

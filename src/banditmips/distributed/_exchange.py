@@ -164,6 +164,12 @@ class QueryRace:
         """Find the winners among what is left, by exact scores where intervals do not tell."""
         self.orders = {}
         rows, ranking, radius, exact, reach, trusted = self._merged()
+        close = self._within_epsilon(rows, ranking, radius, reach) if trusted.all() else None
+        if close is not None:
+            self._winners = rows[close]
+            if self._options.rescore and not exact[close].all():
+                self._score(rows[close[~exact[close]]])
+            return
         can_win = ~(trusted & (ranking + reach * radius < self._bar))
         if can_win.sum() < self._k:  # intervals that miss, or scores that cannot be told apart
             can_win[:] = True
@@ -181,6 +187,22 @@ class QueryRace:
             self._score(rows[unknown])
         elif unknown.size and self._options.rescore:
             self._score(rows[unknown])
+
+    def _within_epsilon(
+        self, rows: NDArray[np.int64], ranking: NDArray[np.float64], radius: NDArray[np.float64], reach: NDArray[Any]
+    ) -> NDArray[np.intp] | None:
+        """The k that are worth most for certain, if nobody exceeds them by more than epsilon; else None.
+
+        Whoever was not reported is beaten by k of its own shard, but for epsilon; and these k reach no more than those.
+        """
+        epsilon = self._options.epsilon
+        if epsilon == 0.0 or self._options.budget is not None or rows.size <= self._k:
+            return None
+        lower = ranking - radius
+        order = np.lexsort((rows, -lower))
+        chosen, others = order[: self._k], order[self._k :]
+        most = (ranking + reach * radius)[others].max()
+        return chosen if most <= lower[chosen].min() + epsilon else None
 
     def _score(self, rows: NDArray[np.int64]) -> None:
         """Order exact scores, if they are within the budget."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from banditmips._ends import at_ends
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
+from banditmips._queries import empty_batch
 from banditmips._result import SearchResult
-from banditmips._search import empty_batch
 from banditmips._search_options import check_real
 from banditmips._validate import (
     Options,
@@ -30,12 +31,13 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 from banditmips.atoms import guard_of
-from banditmips.distributed._cluster import Cluster, choose_homes
+from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
 
 if TYPE_CHECKING:
     from banditmips._saving import Verify
+    from banditmips.distributed._batch import BatchSearch
     from banditmips.distributed._messages import Work
     from banditmips.distributed._shard import Summary
     from distributed import Client, Future
@@ -329,33 +331,54 @@ class DistributedMIPS:
         exchanges: list[int],
     ) -> SearchResult:
         """Find the largest scores, and write down what each worker did and how often the shards reported."""
-        from banditmips.distributed._batch import BatchSearch
-
         n, d = self.n_atoms, self.n_coordinates
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
-        with np.errstate(over="ignore"):
-            for number, row in enumerate(rows):
-                as_finite(row, "" if single else f"row {number}, ")
+        _check_finite(rows, single)
         checked = bool(self._settings["validate"])
         results: list[SearchResult] = []
         largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
         size = max(1, min(_BATCH_BYTES // (8 * d), _STATE_BYTES // largest))
-        n_first = min(summary.n_first for summary in self._summaries)
         with _progress_bar(len(rows), options.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
                 masked = None if masks is None else masks[some]
-                search = BatchSearch(
-                    self._cluster, self._shards, self._homes, self._first_rows, rows[some], masked, k, options, n_first
-                )
-                search.run(advance)
+                search = self._search_batch(rows[some], masked, k, options)
+                advance(len(search.races))
                 results += [race.result(checked) for race in search.races]
                 works += search.works
                 exchanges.append(search.n_exchanges)
         if single:
             return results[0]
         return SearchResult.stack(results) if results else empty_batch(k, False, checked)
+
+    def _search_batch(
+        self, queries: NDArray[Any], masks: NDArray[np.bool_] | None, k: int, options: Options
+    ) -> BatchSearch:
+        """Answer a batch by calls, and if a worker is lost on the way, once more by tasks."""
+        from banditmips.distributed._batch import BatchSearch
+        from banditmips.distributed._serving import ByCalls, ByTasks
+
+        n_first = min(summary.n_first for summary in self._summaries)
+
+        def searched(way: type[ByCalls | ByTasks]) -> BatchSearch:
+            serving = partial(way, self._cluster, self._shards, self._homes)
+            search = BatchSearch(serving, self._first_rows, queries, masks, k, options, n_first)
+            search.run()
+            return search
+
+        try:
+            return searched(ByCalls)
+        except WorkerLostError:
+            return searched(ByTasks)
+
+
+def _check_finite(rows: NDArray[Any], single: bool) -> None:
+    """Refuse NaN and infinities in queries."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        for number, row in enumerate(rows):
+            if not np.isfinite(row.sum(dtype=np.float64)):  # that is the case, or the sum is too large
+                as_finite(row, "" if single else f"row {number}, ")
 
 
 def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:

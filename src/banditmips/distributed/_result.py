@@ -24,9 +24,9 @@ class WorkerReport:
     bytes_exchanged : int
         Orders that it was handed, and reports that it sent; not the queries and masks, which every worker needs.
     seconds : float
-        Time spent on its tasks.
+        Time spent on its shards.
     n_tasks : int
-        How many tasks that were.
+        How often one of them had something to do.
     """
 
     worker: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._validate import as_finite
+from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times, answer_survivors
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.code_source import CodeSource
@@ -17,7 +17,10 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas
 from banditmips.race.known import known_of
+from banditmips.race.plan import code_times
 from banditmips.race.query import Query
 from banditmips.race.rules import compares_pairs
 
@@ -64,10 +67,12 @@ class ShardQuery(Query):
         if options.budget is not None:
             n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
             options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
-        super().__init__(shard.known(options), as_finite(batch.queries[number], ""), batch.k, options, excluded)
+        query = np.ascontiguousarray(batch.queries[number], dtype=np.float64)
+        super().__init__(shard.known(options), query, batch.k, options, excluded)
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
+        self._n_together = len(batch.queries)
         self._known_times: Times | None = None
         self._n_rounds = 0
         self._waiting = self._reading = self._certain = False
@@ -83,12 +88,27 @@ class ShardQuery(Query):
         """Atoms that delta is split over: those of all shards."""
         return self._n_all
 
-    def follow(self, order: Order) -> None:
-        """Do what is asked for; where all products are wanted (`waits`), `finish` has to follow."""
+    @property
+    def time_spent(self) -> float:
+        """Nanoseconds that rounds on codes have taken, by the costs that they are planned with."""
+        return 0.0 if self._source is None else float(self._source.time_spent)
+
+    @property
+    def full_time(self) -> float:
+        """Nanoseconds of all products for this query, if they are a choice; else 0."""
+        return self._times().full if self.uses_codes() and self._options.budget is None else 0.0
+
+    def follow(self, order: Order, races: bool = True) -> None:
+        """Do what is asked for; where all products are wanted (`waits`), `finish` has to follow.
+
+        Without `races`, products are wanted wherever rows of those that are left would take longer.
+        """
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(order, Exact):
                 self._compute(order.rows - self._first_row)
+            elif not races and self._alive is not None and self._alive.n * self._times().row >= self.full_time > 0.0:
+                self._leave_to_products()
             else:
                 self._play(order)
 
@@ -134,8 +154,17 @@ class ShardQuery(Query):
     def _times(self) -> Times:
         """What the steps of the race take: asked for at every step, and the same at all of them."""
         if self._known_times is None:
-            self._known_times = super()._times()
+            self._known_times = self._times_in_batch()
         return self._known_times
+
+    def _times_in_batch(self) -> Times:
+        """As in one place, where the queries of a batch that have to be multiplied share their products."""
+        store, codes = self._atoms.store, self._atoms.codes
+        if self._options.minimise != "time" or not isinstance(store, DenseStore) or not can_use_blas(store.array):
+            return super()._times()
+        assert codes is not None
+        contiguous = store.array.strides[1] == store.array.itemsize
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, True, self._n_together)
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""

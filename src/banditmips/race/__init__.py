@@ -6,7 +6,7 @@ A query flows one way, from top to bottom; nothing flows back::
             |                                   |
       _validate.py   checks and converts        atoms/    dense, sparse, files, functions, joined
             |                                   |
-      _search.py     one query or a batch       preparing.py   what `fit` keeps: facts, codes or coordinates
+      _queries.py    one query or a batch       preparing.py   what `fit` keeps: facts, codes or coordinates
             |                                   |
             |----> direct.py   plain queries    atom_set.py    all of it together
             |                  to an array      |
@@ -43,7 +43,7 @@ lines with the files::
     line_reader  <- lines, readers, sampling
     rules        <- sampling
     cached       <- readers, rules, sampled, sampling, schedule
-    ways         <- line_reader, lines, readers, rules, sampled, sampling, schedule
+    ways         <- line_reader, lines, plan, readers, rules, sampled, sampling, schedule
     buckets      <- sampled
     atom_set
     preparing    <- atom_set, buckets

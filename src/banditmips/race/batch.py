@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["answer_batch"]
+__all__ = ["ASKED_TOGETHER", "Account", "answer_batch"]
 
-_ASKED_TOGETHER = 8
+ASKED_TOGETHER = 8
 """Queries after which it is asked again whether races pay: the same at any number of threads."""
 
 
-class _Account:
+class Account:
     """What races have cost that were in vain, and what the others have saved, by the plan's times.
 
     Races in vain may take a twentieth of what the products of all queries would, and half of what others have saved.
@@ -38,13 +38,10 @@ class _Account:
         """Whether more races may be tried."""
         return self._allowed > 0.0
 
-    def add(self, begun: Answer | Waiting) -> None:
+    def add(self, time_spent: float, in_vain: bool) -> None:
         """Write down how a query went for which races were allowed."""
-        if isinstance(begun, Waiting):
-            self._allowed -= 0.0 if begun.begun is None else begun.begun.time_spent
-        else:
-            saved = self._full_time - begun.time_spent
-            self._allowed += 0.5 * saved if saved > 0.0 else saved
+        saved = -time_spent if in_vain else self._full_time - time_spent
+        self._allowed += 0.5 * saved if saved > 0.0 else saved
 
 
 def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Answer] | None:
@@ -52,19 +49,20 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     direct = DirectSearch(atoms, k, options, len(rows))
     if not direct.serves:
         return None
-    account = None if direct.times is None else _Account(direct.times.full, len(rows))
+    account = None if direct.times is None else Account(direct.times.full, len(rows))
     begun: list[Answer | Waiting] = []
-    for start in range(0, len(rows), _ASKED_TOGETHER):
+    for start in range(0, len(rows), ASKED_TOGETHER):
         races = account is not None and account.allows_more
 
         def begin(row: NDArray[Any], races: bool = races) -> Answer | Waiting | None:
             return direct.begin(atoms, row, races)
 
-        for one in map_in_order(begin, list(rows[start : start + _ASKED_TOGETHER]), options.n_jobs):
+        for one in map_in_order(begin, list(rows[start : start + ASKED_TOGETHER]), options.n_jobs):
             if one is None:
                 return None
             if account is not None:
-                account.add(one)
+                raced = one.begun if isinstance(one, Waiting) else one
+                account.add(0.0 if raced is None else raced.time_spent, isinstance(one, Waiting))
             begun.append(one)
     return _finished(atoms, direct, begun)
 

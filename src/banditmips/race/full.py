@@ -9,15 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
+from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.certain import ScoreMap
 
-__all__ = ["best_of_products", "can_use_blas", "products_with_all", "rounding_of_products"]
+__all__ = [
+    "best_of_products",
+    "can_stream",
+    "can_use_blas",
+    "products_with_all",
+    "rounding_of_products",
+    "streamed_products",
+]
 
 _ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of
 any length stay below 1 for blocked summation.)"""
 
 
+_MOST_READ_AGAIN = 0.04
+"""Part of a file that may be read once more for exact scores of the best."""
 _LEAST_PRODUCTS = 1 << 20
 """Multiplies that are worth a thread of their own."""
 
@@ -37,6 +47,20 @@ def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any
 
     least = max(1, _LEAST_PRODUCTS // (array.shape[1] * len(queries)))
     return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)
+
+
+def can_stream(store: PartStore, k: int) -> bool:
+    """Whether products by BLAS, and exact scores of the best k alone, take less than exact scores of all."""
+    is_float = store.dtype in (np.float32, np.float64) and store.dtype.isnative
+    return is_float and store.share_of_rows(k + 1) <= _MOST_READ_AGAIN
+
+
+def streamed_products(store: PartStore, queries: NDArray[Any]) -> NDArray[Any]:
+    """Products of all atoms of a file with some queries, one row for each query, in one pass over the file."""
+    products = np.zeros((len(queries), store.shape[0]))
+    for part in all_parts(store, 0):
+        products[:, part.rows] += products_with_all(part.values, queries[:, part.first_column : part.stop_column])
+    return products.astype(store.dtype)
 
 
 def rounding_of_products(dtype: np.dtype[Any], d: int, query_norm: float, atom_norm: float) -> float:

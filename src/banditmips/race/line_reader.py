@@ -40,6 +40,8 @@ class LineReader:
         Means of the atoms' entries, about which their scatter is measured; None if nobody asks for it.
     check_finite : bool
         Whether values have to be checked, because nobody has looked at them before.
+    long_reads : bool
+        Whether exact scores read all of a row rather than the most of it in pieces.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class LineReader:
         scores: ScoreMap,
         centers: NDArray[np.float64] | None,
         check_finite: bool,
+        long_reads: bool = False,
     ) -> None:
         self._store = store
+        self._long_reads = long_reads
         self._query = query
         self._lines = lines
         self._objective = objective
@@ -103,7 +107,7 @@ class LineReader:
         return total
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the rows' exact scores; only lines that have not been read are read."""
+        """Return the rows' exact scores; lines that have been read are not read again, unless long reads are better."""
         ascending, place = np.unique(rows, return_inverse=True)
         totals = np.zeros(ascending.size)
         fresh = np.zeros(self._lines.starts.size, dtype=np.bool_)
@@ -114,7 +118,10 @@ class LineReader:
                 new = fresh[seen.lines]  # with replacement, a line may have come before
                 totals += seen.sums[at][:, new].sum(axis=1)
                 fresh[seen.lines] = False
-        for part in self._store.read_parts(ascending, self._spans(np.flatnonzero(fresh))):
+        spans = self._spans(np.flatnonzero(fresh))
+        if self._long_reads and 2 * int(fresh.sum()) > self._lines.lines.size:
+            totals[:], spans = 0.0, [(0, self._store.shape[1])]
+        for part in self._store.read_parts(ascending, spans):
             totals[part.rows] += self._sum(part, ascending)
         totals = mapped(self._scores, totals, ascending)
         if not np.isfinite(totals).all():

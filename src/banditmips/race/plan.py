@@ -26,6 +26,7 @@ __all__ = [
     "REGRET",
     "TOGETHER",
     "SamplingPlan",
+    "cells_needed",
     "code_times",
     "coordinates_needed",
     "file_times",
@@ -151,6 +152,12 @@ def coordinates_needed(
     store.gather(rows, coordinates, values)
     with np.errstate(over="ignore", invalid="ignore"):
         terms = values * query[coordinates]
+    return cells_needed(terms, n, quantile, absolute, by_range)
+
+
+def cells_needed(terms: NDArray[np.float64], n: int, quantile: float, absolute: bool, by_range: bool = False) -> float:
+    """Guess from the terms of a few of n atoms at a few cells how many cells it takes to drop a typical atom."""
+    with np.errstate(over="ignore", invalid="ignore"):
         middle = terms.mean(axis=0)
         apart = terms - middle
         half = terms.shape[1] // 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,8 @@ class Query:
         self._candidates = np.arange(n) if candidates is None else candidates
         self._objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
-        self._support = np.flatnonzero(query) if self._objective == PRODUCT else np.arange(d)
+        has_zeros = self._objective == PRODUCT and MeasuredQuery(query).n_nonzero < d
+        self._support = np.flatnonzero(query) if has_zeros else _all_coordinates(d)
         self._map = self._score_map()
         self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
         self._exact = self._make_exact()
@@ -348,11 +350,16 @@ class Query:
         final.rounds, final.n_raced = outcome.rounds + final.rounds, outcome.n_raced
         return final
 
+    @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+        return self._candidates.size == self._atoms.store.shape[0] and self._product_map() is not None
+
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
         """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""
-        rows, store = self._candidates, self._atoms.store
+        rows = self._candidates
         cost = self._exact.cost(rows)
-        if products is None or rows.size < store.shape[0] or self._product_map() is None:
+        if products is None or not self.takes_products:
             indices, scores = rows, self._exact.scores(rows)
         else:
             product_map = self._product_map()
@@ -378,7 +385,12 @@ class Query:
         else:
             # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
             best = int(np.argmax(np.abs(products)))
-            largest = 4.0 * length_of(store.array[best])  # type: ignore[attr-defined]
+            if isinstance(store, DenseStore):
+                row = store.array[best]
+            else:
+                assert isinstance(store, PartStore)
+                _, (row,) = next(store.read_groups(np.array([best, best + 1])))
+            largest = 4.0 * length_of(row)
         return rounding_of_products(products.dtype, d, length_of(self._query), largest)
 
     def trace(self, outcome: Outcome) -> Trace:
@@ -432,6 +444,14 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
+
+
+@lru_cache(maxsize=4)
+def _all_coordinates(d: int) -> NDArray[np.int64]:
+    """0, ..., d - 1: shared by queries, because making it anew would take as long as preparing half of one."""
+    coordinates = np.arange(d)
+    coordinates.setflags(write=False)
+    return coordinates
 
 
 def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:

@@ -19,8 +19,8 @@ FIRST_LINES, _GROWTH = 32, 1.5
 """Lines in the first round: their terms are few, and sums of many alike coordinates may have heavy tails. Rounds grow
 faster than those of coordinates, because each waits for the disk."""
 MOST_LINES, _WITHOUT_SUCCESS = 0.5, 0.25
-"""Part of all bytes that sampling lines reads at most, and part after which half of the atoms must be gone: reading all
-the survivors is one long read, sampling is many short ones."""
+"""Part of all bytes that sampling lines reads at most, and part of a scan's time after which half of the atoms must be
+gone: reading all the survivors is one long read, sampling is many short ones."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,26 @@ class LineSchedule(Schedule):
     ----------
     n_candidates
         Atoms at the beginning.
-    line_cost
-        Bytes read for a line over those that it takes.
+    line_cost, line_time
+        Bytes read for a line over those that it takes, and time of such a byte over that of one of a scan.
+    expected
+        Lines by which half of the atoms are expected to be gone; 0 where nobody has asked.
     """
 
     first: int = FIRST_LINES
     growth: float = _GROWTH
     n_candidates: int = 0
     line_cost: float = 1.0
+    line_time: float = 1.0
+    expected: float = 0.0
 
     def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
         """Whether to compute the survivors exactly rather than to sample up to `size` lines."""
-        hopeless = size > self.first and 2 * n_survivors > self.n_candidates
-        most = _WITHOUT_SUCCESS if hopeless else MOST_LINES
-        return size * self.line_cost > most * population or self.exceeds_buffer(n_survivors, size)
+        most = MOST_LINES * population / self.line_cost
+        if size > self.first and 2 * n_survivors > self.n_candidates:
+            in_vain = _WITHOUT_SUCCESS * population / (self.line_cost * self.line_time)
+            most = min(most, max(in_vain, self.growth * self.expected))
+        return size > most or self.exceeds_buffer(n_survivors, size)
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,24 @@ file, chunks), a race begins on cached coordinates, if an index has them, and go
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from banditmips.atoms.packed import PackedStore
-from banditmips.atoms.parts import PartStore
+from banditmips.atoms.parts import PartStore, part_sums
 from banditmips.atoms.sparse import SparseStore
 from banditmips.core.certain import ScoreMap
+from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.rule import share_of_round
 from banditmips.core.sample_source import PerAtom
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
+from banditmips.race.plan import cells_needed
 from banditmips.race.readers import CachedReader, SparseReader, StoreReader
 from banditmips.race.rules import compares_pairs, make_sampler, name_of_bound
 from banditmips.race.sampled import Contest, Reader
@@ -49,6 +54,8 @@ __all__ = [
 
 _EVEN_LINES = 1.2
 """Up to this unevenness of the query's weight over lines, these are drawn uniformly."""
+_PROBED, _LINE_MARGIN = 32, 1.5
+"""Atoms and lines of a probe, at most; and how many times less than a scan short reads must promise to take."""
 _SPARSE_RACE = 100_000
 """Stored entries of an atom from which on a race on a sparse matrix is faster than the product of the whole. On 500 x
 100,000 atoms a fifth of which was stored, a race took 130 microseconds for each atom, and a stored entry 1.35
@@ -168,7 +175,40 @@ class Situation:
         returned = store.share_of_rows(self.k) if self.options.rescore else 0.0
         if sampled + returned >= 1.0:
             return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
+        expected = _share_of_first_round(store, store.n_lines) * store.line_time * self.lines_expected / FIRST_LINES
+        if _LINE_MARGIN * expected + returned > 1.0:
+            n_lines = f"{self.lines_expected:.0f} of {store.n_lines} lines"
+            return f"a probe of a few atoms expects about {n_lines} for dropping one"
         return None
+
+    @cached_property
+    def lines_expected(self) -> float:
+        """Lines that dropping a typical atom is expected to take, by a probe of a few; 0 where none is needed.
+
+        A probe is needed where short reads take longer than long ones: there a race in vain costs more than it reads.
+        """
+        store, options = self.lined, self.options
+        if store is None or store.line_time == 1.0 or options.minimise != "time" or self.objective != PRODUCT:
+            return 0.0
+        lines = QueryLines(self.query, store.line_width, self.objective)
+        n, population = store.shape[0], lines.lines.size
+        if population == 0:
+            return 0.0
+        rows = np.unique(np.linspace(0, n - 1, max(_PROBED // 8, min(n // 8, _PROBED))).astype(np.int64))
+        chosen = np.sort(lines.lines[permuted_coordinates(options.seed, population, 0, min(_PROBED, population))])
+        terms = np.zeros((rows.size, chosen.size))
+        for part in store.read_parts(rows, [store.line(number) for number in chosen.tolist()]):
+            terms[part.rows, part.span] += part_sums(part, None, self.query, self.objective)
+        needed = cells_needed(terms, n, 1.0, options.absolute, not compares_pairs(options))
+        size, number = FIRST_LINES, 1
+        while size < population:
+            tail = options.delta * share_of_round(number) / (self.k * n)
+            # None is drawn twice; with few lines their spread is not known well, and one of them stands out by chance.
+            separated = float(stdtrit(size - 1, tail)) ** 2 * needed * (1.0 - size / population) <= size
+            if separated and np.log(size) / size <= 1.0 / np.log(1.0 / tail):
+                break
+            size, number = LineSchedule().next_size(size, population), number + 1
+        return float(size)
 
     def _why_exactly_packed(self, store: PackedStore) -> str | None:
         n, d = store.shape
@@ -305,6 +345,7 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
         return None
     if options.sampling == "auto" and unevenness(lines.weights[lines.lines]) <= _EVEN_LINES:
         options = replace(options, sampling="uniform")
+    line_time = store.line_time if options.minimise == "time" else 1.0
     known = None if facts is None else np.ones(lines.starts.size, dtype=np.float32)
     sampler = make_sampler(lines.weights, lines.lines, options, known, has_cache=False)
     reader = LineReader(
@@ -315,8 +356,14 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
         situation.scores,
         None if facts is None else facts.means,
         situation.check_finite,
+        long_reads=line_time > 1.0,
     )
-    schedule = LineSchedule(n_candidates=n_candidates, line_cost=store.line_cost)
+    schedule = LineSchedule(
+        n_candidates=n_candidates,
+        line_cost=store.line_cost,
+        line_time=line_time,
+        expected=situation.lines_expected,
+    )
     text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
     return Way(text, reader, sampler, schedule, lines.share, seen, lines)
 

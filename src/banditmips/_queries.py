@@ -1,0 +1,286 @@
+"""Queries on their way through a search: begun, waiting for products with all atoms, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from banditmips._direct import batch_directly, of_outcome, on_cache
+from banditmips._ends import negative
+from banditmips._result import SearchResult, StopReason
+from banditmips._threads import helped_by, map_in_order
+from banditmips._validate import (
+    Options,
+    as_finite,
+    as_mask,
+    as_queries,
+    check_k,
+)
+from banditmips.atoms import DenseStore, PartStore, SparseStore
+from banditmips.atoms.metering import metered
+from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.direct import plain_row
+from banditmips.race.full import can_stream, can_use_blas, products_with_all, streamed_products
+from banditmips.race.plan import TOGETHER
+from banditmips.race.query import Query
+from banditmips.race.rules import check_needs
+from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
+
+__all__ = ["also_read", "check_together", "empty_batch", "explain_query", "finish_by_products", "run_queries"]
+
+
+def run_queries(
+    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+) -> SearchResult:
+    """Answer one query or a batch, in threads if asked for."""
+    if options.n_jobs == 1:
+        return _run_queries(atom_set, queries, k, options, mask)
+    # Threads share the queries of a batch, or the work of a single one.
+    with helped_by(options.n_jobs):
+        return _run_queries(atom_set, queries, k, options, mask)
+
+
+def _run_queries(
+    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+) -> SearchResult:
+    k = check_k(k)
+    n, d = atom_set.store.shape
+    rows, single = as_queries(queries, d)
+    masks = as_mask(mask, n, len(rows), single)
+    if options.budget is not None and options.budget < n:
+        raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
+    check_together(atom_set, options)
+    short = batch_directly(atom_set, queries, k, options) if masks is None else None
+    if short is not None:
+        return short
+    if options.objective in ("cosine", "correlation") and atom_set.facts is None:
+        from banditmips.atoms.facts import collect_facts
+
+        with metered() as norms:
+            known = replace(
+                atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False, prepared={}
+            )
+        return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
+
+    sparse = SparseSearch(atom_set, k, options)
+    if sparse.serves and len(rows):
+        found = _by_sparse_products(sparse, rows, single, masks)
+        if found is not None:
+            results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in found]
+            return results[0] if single else SearchResult.stack(results)
+
+    def begin(i: int) -> _Begun | SearchResult:
+        n_spent = 0
+        if masks is None and atom_set.cache is not None:
+            short, n_spent = on_cache(atom_set, rows[i], k, options)
+            if short is not None:
+                return short
+        query = as_finite(rows[i], "" if single else f"row {i}, ")
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]), n_spent)
+
+    if single:
+        begun = [begin(0)]
+    elif len(rows) == 0:
+        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
+    else:
+        begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
+    waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
+    with metered() as shared:
+        finish_by_products(atom_set, waiting, k)
+    if waiting:
+        waiting[0].bytes_read += shared.bytes_read  # what they read together counts for the first of them
+    checked = not atom_set.unchecked
+    results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
+    return results[0] if single else SearchResult.stack(results)
+
+
+def _by_sparse_products(
+    search: SparseSearch, rows: NDArray[Any], single: bool, masks: NDArray[np.bool_] | None
+) -> list[SparseAnswer] | None:
+    """Answer queries by their products with a sparse matrix; None if some score is not finite."""
+    excluded = [None] * len(rows) if masks is None else list(masks)
+    if single:
+        row = rows[0]
+        # A copy in double precision would take a fair part of the time.
+        plain = plain_row(row, row.size) and bool(np.isfinite(row).all())
+        found = [search.answer(row if plain else as_finite(row, ""), excluded[0])]
+    else:
+        found = search.answers([as_finite(row, f"row {i}, ") for i, row in enumerate(rows)], excluded)
+    answers = [answer for answer in found if answer is not None]
+    return answers if len(answers) == len(found) else None
+
+
+def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
+    """The result of one query to a sparse matrix."""
+    pad = k - answer.indices.size
+    return SearchResult.of_one_query(
+        np.append(answer.indices, np.full(pad, -1)) if pad else answer.indices,
+        np.append(answer.scores, np.full(pad, -np.inf)) if pad else answer.scores,
+        None,
+        answer.n_multiplies,
+        n_rounds=0,
+        n_survivors=answer.n_candidates,
+        stop_reason=StopReason.FINISHED_EXACTLY if answer.n_candidates else StopReason.EXHAUSTED,
+        delta_spent=0.0,
+        checked=checked,
+    )
+
+
+_OF_CODES = {"sampling": "auto", "replacement": False}
+
+
+def check_together(atom_set: AtomSet, options: Options) -> None:
+    """Check options that only make sense with what is known of the atoms."""
+    check_range(atom_set.seen_range, options)
+    check_seed(atom_set.store, options)
+    if options.delta > 0.0:  # all products need to know nothing
+        check_needs(options, atom_set.known_range, atom_set.facts is not None)
+    if options.bound == "codes" and atom_set.codes is None:
+        raise ValueError(
+            "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
+        )
+    sampled = [
+        f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value
+    ]
+    if options.bound == "codes" and (sampled or options.objective == "neg_l1"):
+        why = sampled[0] if sampled else f"objective={options.objective!r}"
+        raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
+
+
+class _Begun:
+    """A query that was answered, or that waits for its products with all atoms; `n_spent` multiplies came before."""
+
+    def __init__(self, query: Query, n_spent: int = 0) -> None:
+        self.query = query
+        with metered() as meter:
+            self.outcome = query.outcome()
+        self.outcome.n_multiplies += n_spent
+        self.bytes_read = meter.bytes_read
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its products."""
+        return self.outcome.handed_over
+
+    @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+        return self.query.takes_products
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+        return self.query.vector
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        """Answer by the products with all atoms."""
+        with metered() as meter:
+            self.outcome = self.query.all_products(products, self.outcome)
+        self.bytes_read += meter.bytes_read
+
+    def result(self, k: int, options: Options, checked: bool) -> SearchResult:
+        """Put the result together."""
+        trace = self.query.trace(self.outcome) if options.trace else None
+        return of_outcome(self.outcome, k, options.absolute, checked, trace, self.bytes_read)
+
+
+class MayWait(Protocol):
+    """A query that may wait for its products with all atoms."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does."""
+
+    @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+
+    def finish(self, products: NDArray[Any] | None) -> None:
+        """Answer by the products with all atoms, or by none if they cannot be had at once."""
+
+
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> None:
+    """Let the queries for which sampling does not pay share their products."""
+    waiting, store = [one for one in begun if one.waits], atom_set.store
+    by_row = store.products[0] if isinstance(store, SparseStore) else None
+    if by_row is not None and atom_set.facts is not None:
+        queries = [one.vector for one in waiting]
+        for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
+            one.finish(products)
+        return
+    multiply: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    if isinstance(store, DenseStore) and can_use_blas(store.array):
+        multiply = partial(products_with_all, store.array)
+    elif isinstance(store, PartStore) and can_stream(store, k):
+        multiply = partial(streamed_products, store)
+    sharing = [one for one in waiting if multiply is not None and one.takes_products]
+    for one in waiting:
+        if one not in sharing:
+            one.finish(None)
+    for start in range(0, len(sharing), TOGETHER):
+        assert multiply is not None
+        some = sharing[start : start + TOGETHER]
+        with np.errstate(over="ignore", invalid="ignore"):
+            vectors = np.stack([one.vector for one in some]).astype(store.dtype, copy=False)
+            products = multiply(vectors)
+        for one, of_query in zip(some, products, strict=True):
+            one.finish(of_query)
+
+
+def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:
+    """Say in words how one query would be answered."""
+    rows, single = as_queries(query, atom_set.store.shape[1])
+    if not single:
+        raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
+    check_together(atom_set, options)
+    row = as_finite(rows[0], "")
+    return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
+
+
+def _with_progress(results: Iterator[_Begun | SearchResult], m: int, progress: bool) -> Iterator[_Begun | SearchResult]:
+    if not progress:
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(results, description="searching", total=m, console=Console(stderr=True))
+
+
+def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
+    """Return the result of no queries."""
+    counts = np.empty(0, dtype=np.int64)
+    scores = np.empty((0, k))
+    return SearchResult(
+        indices=np.empty((0, k), dtype=np.int64),
+        scores=scores,
+        lower=scores,
+        upper=scores,
+        exact=np.empty((0, k), dtype=np.bool_),
+        n_multiplies=counts,
+        n_rounds=counts,
+        n_survivors=counts,
+        stop_reason=(),
+        delta_spent=np.empty(0),
+        bytes_read=counts,
+        checked=checked,
+        trace=() if traced else None,
+    )
+
+
+def also_read(result: SearchResult, n_bytes: int) -> SearchResult:
+    """Count bytes that were read for all queries together with those of the first."""
+    if n_bytes == 0 or result.indices.shape[0] == 0:
+        return result
+    if result.indices.ndim == 1:
+        return replace(result, bytes_read=result.bytes_read + n_bytes)
+    return replace(result, bytes_read=result.bytes_read + n_bytes * (np.arange(len(result.indices)) == 0))

@@ -1,0 +1,103 @@
+"""What a search of a file without an index reads, in the worst case: hardly more than the file, and that once."""
+
+from __future__ import annotations
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import banditmips as bm
+from banditmips.atoms.zarr_arrays import ZarrGrid
+
+N, D, LIMIT = 64, 16_384, 1_000_000
+RNG = np.random.default_rng(0)
+HOPELESS = RNG.standard_normal((N, D), dtype=np.float32)
+"""Atoms none of which stands out."""
+PROMISING = HOPELESS + np.linspace(-3.0, 3.0, N, dtype=np.float32)[:, np.newaxis]
+QUERIES = 1.0 + RNG.standard_normal((3, D), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The same atoms in files of every kind."""
+    folder = tmp_path_factory.mktemp("scans")
+    for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
+        np.save(folder / f"{name}-c.npy", atoms)
+        np.save(folder / f"{name}-f.npy", np.asfortranarray(atoms))
+        for shape in ((1, 4096), (32, 32)):
+            zarr.create_array(folder / f"{name}-{shape[0]}.zarr", data=atoms, chunks=shape, compressors=None)
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            file.create_dataset("atoms", data=atoms, chunks=(32, 32))
+    return folder
+
+
+KINDS = ["{}-c.npy", "{}-f.npy", "{}-1.zarr", "{}-32.zarr", "{}.h5"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_nothing_can_be_dropped_a_file_is_read_once(written, kind):
+    store = bm.open_atoms(written / kind.format("hopeless"), memory_limit=LIMIT)
+    for query in QUERIES:
+        result = bm.search(store, query)
+        assert result.indices[0] == (HOPELESS @ query).argmax()
+        assert 0.9 * HOPELESS.nbytes < result.bytes_read <= 1.1 * HOPELESS.nbytes
+
+
+@pytest.mark.parametrize("kind", ["{}-c.npy", "{}-1.zarr"])
+def test_queries_for_which_all_is_read_read_it_together(written, kind):
+    store = bm.open_atoms(written / kind.format("hopeless"), memory_limit=LIMIT)
+    result = bm.search(store, QUERIES, delta=0.0)
+    assert (result.indices[:, 0] == (QUERIES @ HOPELESS.T).argmax(axis=1)).all()
+    np.testing.assert_allclose(result.scores[:, 0], (QUERIES.astype(float) @ HOPELESS.T.astype(float)).max(axis=1))
+    # Beside that, each reads its best row twice: to know how well rounded products tell it from others, and exactly.
+    again = 2 * (HOPELESS[0].nbytes + 4096)
+    assert (result.bytes_read <= [HOPELESS.nbytes + N * 4096 + again, again, again]).all()
+
+
+@pytest.mark.parametrize("kind", ["{}-32.zarr", "{}.h5"])
+def test_where_most_can_be_dropped_chunks_are_left_out(written, kind):
+    store = bm.open_atoms(written / kind.format("promising"), memory_limit=LIMIT)
+    result = bm.search(store, QUERIES[0])
+    assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()
+    assert result.bytes_read <= 0.75 * PROMISING.nbytes
+
+
+def test_short_reads_have_to_promise_much(written):
+    plans, n_rounds = {}, {}
+    for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
+        store = bm.open_atoms(written / f"{name}-c.npy", memory_limit=LIMIT)
+        # As if the rows were so long that a race on pages may be thought of.
+        store.line_width, store.line_cost = 16, 1.0
+        result = bm.search(store, QUERIES[0], trace=True)
+        assert result.indices[0] == (atoms @ QUERIES[0]).argmax()
+        plans[name], n_rounds[name] = result.trace.plan, result.n_rounds
+        if name == "hopeless":  # with the pages that the probe has read
+            assert result.bytes_read <= 1.3 * atoms.nbytes
+    assert "a probe of a few atoms expects about 1024 of 1024 lines" in plans["hopeless"]
+    assert n_rounds["hopeless"] == 0
+    assert "1024 lines of 16 coordinates" in plans["promising"]
+    assert n_rounds["promising"] >= 1
+
+
+def test_a_file_that_cannot_be_cached_is_worth_more_short_reads(written, monkeypatch):
+    path = written / "hopeless-c.npy"
+    may_be_cached = bm.open_atoms(path, memory_limit=LIMIT).line_time
+    monkeypatch.setattr(os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 4096)
+    assert may_be_cached > bm.open_atoms(path, memory_limit=LIMIT).line_time > 1.0
+    assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
+
+
+def test_a_scan_of_zarr_asks_for_many_chunks_at_once(written, monkeypatch):
+    fetched = []
+    fetch = ZarrGrid.fetch
+    monkeypatch.setattr(ZarrGrid, "fetch", lambda self, *a: fetched.append(a) or fetch(self, *a))
+    store = bm.open_atoms(written / "hopeless-32.zarr", memory_limit=LIMIT)
+    bm.search(store, QUERIES[0], delta=0.0)
+    # Rows of chunks whose neighbours go together, within the memory limit.
+    assert len(fetched) <= (N // 32) * (D // 32) / 4
+    fetched.clear()
+    list(store.read_parts(np.arange(N), [(0, 32), (320, 352)]))
+    assert len(fetched) == 2  # lines, with all rows at once
