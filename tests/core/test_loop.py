@@ -119,7 +119,6 @@ def test_the_finish_reads_no_further_than_a_row_can_win():
         alive = Survivors(None, N, k, False)
         source = CodeSource(alive, codes, query, known.dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
         exact = Counted(Rows([atoms]), query, 0, ScoreMap(), None, None)
-        exact.least_batch = 1
         outcome = race(source, CodeRule(0.01, N), exact, Limits(0.01))
         assert outcome.stop_reason is StopReason.FINISHED_EXACTLY
         truth = atoms @ query

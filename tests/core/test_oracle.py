@@ -222,7 +222,6 @@ def test_rounds_on_codes(n_bits, absolute, k):
         slow = slow_race(cells, Rule("codes", DELTA, N, k, absolute), sizes, np.arange(N))
         source = CodeSource(Survivors(None, N, k, absolute), codes, query, dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
         exact = RowsExact(Rows([atoms]), query, 0, ScoreMap(), None, None)
-        exact.least_batch = 1
         outcome = race(source, CodeRule(DELTA, N), exact, Limits(DELTA, traced=True))
         compare(slow, outcome, k, absolute)
         outcomes.append(outcome)

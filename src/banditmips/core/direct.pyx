@@ -156,15 +156,15 @@ cdef class Direct:
         alive.n = kept
 
     def finish(self, Survivors alive, MeasuredQuery query):
-        """Exact scores of survivors that are few, the most promising first, as long as they can win.
+        """Exact scores of survivors that are few, the most promising first, some at a time, as long as they can win.
 
         Returns
         -------
         Best and how many rows were read, or None where a score is not finite.
         """
         best = Best(self.k, self.absolute)
-        cdef Py_ssize_t done, t, place, n_read = 0
-        cdef double score, value
+        cdef Py_ssize_t done, t, place, n_read = 0, n_to_read = 0
+        cdef double score, bar = -INFINITY
         cdef double[1024] room
         with nogil:
             for done in range(alive.n):
@@ -176,7 +176,10 @@ cdef class Direct:
                 alive.rows[done], alive.rows[place] = alive.rows[place], alive.rows[done]
                 alive.estimates[done], alive.estimates[place] = alive.estimates[place], alive.estimates[done]
                 alive.radius[done], alive.radius[place] = alive.radius[place], alive.radius[done]
-                if ranked(alive, done) + alive.radius[done] < best.bar():
+                # The bar is raised as often as in the finish of any other search, so that both read the same rows.
+                if n_read == n_to_read:
+                    bar, n_to_read = best.bar(), n_read + max(self.k, n_read)
+                if ranked(alive, done) + alive.radius[done] < bar:
                     continue
                 score = self.rows.sum_terms(alive.rows[done], &query._exact[0], 0, room)
                 n_read += 1

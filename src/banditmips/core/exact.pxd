@@ -5,7 +5,7 @@ from banditmips.core.rows cimport Rows
 
 
 cdef class Exact:
-    cdef public int64_t row_cost, least_batch
+    cdef public int64_t row_cost
     cpdef scores(self, rows)
     cpdef int64_t cost(self, rows) except -1
 

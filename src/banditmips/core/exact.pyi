@@ -13,7 +13,6 @@ class _Reader(Protocol):
 
 class Exact:
     row_cost: int
-    least_batch: int
     def scores(self, rows: NDArray[np.int64]) -> NDArray[np.float64]: ...
     def cost(self, rows: NDArray[np.int64]) -> int: ...
 

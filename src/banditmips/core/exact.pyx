@@ -13,8 +13,6 @@ from banditmips.core.rows cimport Rows
 
 _LEAST_SUMMED = 1 << 18
 """Entries in memory that are worth a thread of their own."""
-_ENTRIES_OF_BATCH = 1 << 14
-"""Entries below which rows are summed together without a look at who can still win."""
 
 
 cdef class Exact:
@@ -24,8 +22,6 @@ cdef class Exact:
     ----------
     row_cost : int
         Multiplies that one takes.
-    least_batch : int
-        How many are worth computing together.
     """
 
     cpdef scores(self, rows):
@@ -59,7 +55,6 @@ cdef class RowsExact(Exact):
         self._array, self._columns, self._complain = query, columns, complain
         self._query = query if columns is None else query[columns]
         self.row_cost = self._query.shape[0]
-        self.least_batch = max(1, _ENTRIES_OF_BATCH // max(self.row_cost, 1))
 
     def _sums(self, rows, start, stop):
         return self._rows.scores(rows[start:stop], self._columns, self._query, self._objective)
@@ -89,7 +84,6 @@ cdef class ReaderExact(Exact):
 
     def __init__(self, reader):
         self._reader = reader
-        self.least_batch = 1
 
     cpdef scores(self, rows):
         return self._reader.exact(rows)

@@ -279,7 +279,7 @@ def finish(outcome, Source source, exact, bint may_skip):
     cdef double bar = alive.bar
     cdef Py_ssize_t n_done = 0, count
     while left.size:
-        count = left.size if not may_skip else min(max(alive.k, n_done, exact.least_batch), left.size)
+        count = left.size if not may_skip else min(max(alive.k, n_done), left.size)
         batch, left = left[:count], left[count:]
         rows = outcome.survivors[batch]
         known = np.where(outcome.exact[batch], outcome.scores[batch], np.nan)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["race_on_cache"]
 
+_LOOKS = 4
+"""Looking at a whole query (is it finite, where is it 0, what are its moments) takes about as long for each entry as so
+many cached values do in a race: where it takes less than a race that may come to nothing, it comes first."""
 _GROWTH = 4.0
 """From one round to the next: a value that is cached takes less than a nanosecond, a round some ten thousand."""
 
@@ -36,10 +39,9 @@ def race_on_cache(atoms: AtomSet, row: NDArray[Any], k: int, options: Options) -
     row : array of shape (d,)
         The query; only its entries at cached coordinates are looked at.
     """
-    cache = atoms.cache
-    if cache is None or not _is_enough(atoms, options):
+    cache, (n, d) = atoms.cache, atoms.store.shape
+    if cache is None or n * cache.n_coordinates > _LOOKS * d or not _is_enough(atoms, options):
         return None
-    n, d = atoms.store.shape
     objective = OBJECTIVE_CODES[options.objective]
     seen = row[cache.order].astype(np.float64)
     if not np.isfinite(seen).all() or (

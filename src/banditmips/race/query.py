@@ -203,10 +203,11 @@ class Query:
         return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
-        """Whether all products take less time than the least that a race on codes would."""
+        """Whether all products take less time than the least that a race on codes would, or are all 0."""
         codes, n = self._atoms.codes, self._candidates.size
         assert codes is not None
-        return 0.0 < times.full <= times.prepare + n * codes.n_first * times.cell + self._k * times.row
+        least = times.prepare + n * codes.n_first * times.cell + self._k * times.row
+        return times.full > 0.0 and (times.full <= least or self._support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""
