@@ -44,7 +44,8 @@ def client(cluster):
 
 @pytest.fixture
 def both_workers(client):
-    """Wait until whoever was killed is back."""
+    """Wait until whoever was killed is back; a nanny that died with its worker is replaced."""
+    client.cluster.scale(2)
     client.wait_for_workers(2, timeout=60)
     return client
 
