@@ -65,10 +65,10 @@ WORKLOADS = (
         many_queries("ratings", 100, 1_000_000),
         ours=(
             Ours(
-                f"layout=coordinates, {_FEW_LABEL}",
+                "layout=coordinates, rescore=False",
                 True,
                 {"": Goals(2_500, 500)},
-                {"layout": "coordinates", **_FEW},
+                {"layout": "coordinates", "rescore": False},
             ),
             *_BOTH,
             Ours(f"no fit, {_FEW_LABEL}", False, options=_FEW),
