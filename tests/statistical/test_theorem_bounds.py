@@ -62,7 +62,7 @@ def test_all_intervals_hold_and_would_not_at_half_their_length(replacement: bool
     delta, rng = 0.1, np.random.default_rng(9)
     atoms, query = rng.choice([-1.0, 1.0], size=(N_ATOMS, D)), rng.choice([-1.0, 1.0], size=D)
     reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
-    problem = Problem(query, np.ones(D, dtype=np.int64), PRODUCT)
+    problem = Problem(query, PRODUCT, np.ones(D, dtype=np.int64))
     rules = {
         "hoeffding": HoeffdingRule(delta, N_ATOMS, 1.0 * D, False, False),
         "bernstein": BernsteinRule(delta, N_ATOMS, 2.0 * D),

@@ -8,12 +8,15 @@ from banditmips.experiments.report import write_report
 from banditmips.experiments.report.charts import FIGURE_TITLES
 from banditmips.experiments.rows import ROWS_FILE
 
-# Charts are drawn when they come into view; each is waited for.
+# Charts are drawn when they come into view; each is waited for, and brought into view again should a chart that was drawn
+# above it have pushed it out before the browser looked.
 DRAW_ALL = """(async () => {
     document.documentElement.style.scrollBehavior = "auto";
     for (const panel of document.querySelectorAll(".panel")) {
-        panel.scrollIntoView();
-        while (!panel.classList.contains("drawn")) { await new Promise(done => setTimeout(done, 20)); }
+        while (!panel.classList.contains("drawn")) {
+            panel.scrollIntoView();
+            await new Promise(done => setTimeout(done, 20));
+        }
     }
     scrollTo(0, 0);
 })()"""
