@@ -393,3 +393,33 @@ def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards):
     assert_same_atoms(two.indices, one.indices)
     assert (one.n_multiplies >= atoms.size).any()  # or there would be nothing to be warned of
     assert two.n_multiplies.sum() <= 1.05 * max(one.n_multiplies.sum(), atoms.size * len(queries))
+
+
+def test_queries_are_put_off_until_the_first_have_shown_whether_races_pay(make_shards, monkeypatch):
+    monkeypatch.setattr(_tasks, "_EXCHANGE_TIME", 0.0)
+    atoms, queries = genotypes(n=500, d=16_000, m=16)
+    queries = queries.astype(np.float32)
+    shards = make_shards(atoms, [250])
+    found = shards.search(queries, 10)
+    assert_same_atoms(found.indices, best(queries @ atoms.T, 10))
+    raced = found.n_rounds > 0
+    assert raced[: _tasks.ASKED_TOGETHER].all()
+    assert not raced[_tasks.ASKED_TOGETHER :].any()
+    assert (found.n_multiplies[~raced] == atoms.size).all()
+    assert shards.last.n_exchanges <= 5
+
+
+def test_what_looks_bad_to_one_shard_alone_is_put_off_and_raced(make_shards, monkeypatch):
+    """All parents live on the first shard: the second can tell nothing apart until it hears of them."""
+    atoms, queries = genotypes(n=250, d=12_000, m=16)
+    strangers = genotypes(n=250, d=12_000, seed=1)[0]
+    everybody, queries = np.concatenate([atoms, strangers]), queries.astype(np.float32)
+    shards = make_shards(everybody, [250])
+    at_once = shards.search(queries)
+    n_exchanges = shards.last.n_exchanges
+    monkeypatch.setattr(_tasks, "_EXCHANGE_TIME", 0.0)
+    put_off = shards.search(queries)
+    assert n_exchanges < shards.last.n_exchanges <= 5
+    for found in (at_once, put_off):
+        assert_same_atoms(found.indices, best(queries @ everybody.T, 1))
+    assert put_off.n_multiplies.sum() <= 1.01 * at_once.n_multiplies.sum()

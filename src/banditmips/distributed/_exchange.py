@@ -90,8 +90,15 @@ class QueryRace:
         self.orders: dict[int, Order] = dict.fromkeys(shards, first)
 
     def take(self, reports: Mapping[int, Report]) -> None:
-        """Hear what the shards have to say about the last orders, and decide what comes next."""
+        """Hear what the shards have to say about the last orders, and decide what comes next.
+
+        Whoever has put its order off, and says nothing, is given it again; the others wait.
+        """
         self._reports.update(reports)
+        late = {shard: order for shard, order in self.orders.items() if shard not in reports}
+        if late:
+            self.orders = late
+            return
         self._raise_bar()
         going = {shard: report for shard, report in self._reports.items() if not report.over and report.n_left}
         waiting = [shard for shard, report in going.items() if report.waiting]

@@ -7,6 +7,7 @@ wherever it can, on shards that it has made again.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -109,7 +110,9 @@ class ByCalls:
         asked = {home: [self._asked(number, orders[number]) for number in its] for home, its in numbers.items()}
         answers = self._cluster.call(serve_here, asked)
         return {
-            number: answer for home, its in numbers.items() for number, answer in zip(its, answers[home], strict=True)
+            number: answer
+            for home, its in numbers.items()
+            for number, answer in zip(its, pickle.loads(answers[home]), strict=True)
         }
 
     def _asked(self, number: int, orders: Sequence[Mapping[int, Order]]) -> Asked:

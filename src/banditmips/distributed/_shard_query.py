@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore
+from banditmips.atoms import DenseStore, SparseStore
 from banditmips.core.answer import Times, answer_survivors
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.code_source import CodeSource
@@ -53,6 +53,12 @@ class _PausingSource(CodeSource):
 class ShardQuery(Query):
     """One query on one shard. Rows are the shard's own, except where they are said to be global.
 
+    Parameters
+    ----------
+    room : float64, shape (d,)
+        Where the query lies in double precision while it is its turn, if it was given in another one. All queries of a
+        batch share it: memory for each of them would take longer to have than to fill.
+
     Attributes
     ----------
     ended : Outcome, or None
@@ -61,14 +67,24 @@ class ShardQuery(Query):
         What it has taken so far.
     """
 
-    def __init__(self, shard: Shard, batch: Batch, number: int, excluded: NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        batch: Batch,
+        number: int,
+        excluded: NDArray[np.bool_] | None,
+        room: NDArray[np.float64],
+    ) -> None:
         options = batch.options
         self._n_all = int(batch.n_candidates[number])
         if options.budget is not None:
             n_own = shard.n_atoms if excluded is None else int((~excluded).sum())
             options = replace(options, budget=max(options.budget * n_own // max(self._n_all, 1), 1))
-        query = np.ascontiguousarray(batch.queries[number], dtype=np.float64)
-        super().__init__(shard.known(options), query, batch.k, options, excluded)
+        self._given = batch.queries[number]
+        fits = self._given.dtype == np.float64 and self._given.flags.c_contiguous
+        self._room = self._given if fits else room
+        self._take_room()
+        super().__init__(shard.known(options), self._room, batch.k, options, excluded)
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
@@ -79,10 +95,32 @@ class ShardQuery(Query):
         self.ended: Outcome | None = None
         self.n_multiplies = 0
 
+    def _take_room(self) -> None:
+        """Put the query where it is looked for, unless it lies there for good."""
+        if self._room is not self._given:
+            np.copyto(self._room, self._given)
+
+    @property
+    def vector(self) -> NDArray[Any]:
+        """The query as products with it are taken: as it was given, where the atoms' kind of number is taken anyway."""
+        if self._query is not self._room:  # it has been given another length
+            return self._query
+        vector: NDArray[Any] = self._given
+        return vector.astype(np.float64) if isinstance(self._atoms.store, SparseStore) else vector
+
     @property
     def waits(self) -> bool:
         """Whether it waits for the products with all atoms."""
         return self.ended is not None and self.ended.handed_over
+
+    @property
+    def looks_bad(self) -> bool:
+        """Whether those that are left, though not for good, would take longer than the products with all atoms."""
+        return self.ended is None and self._reading and self._are_too_many()
+
+    def _are_too_many(self) -> bool:
+        """Whether the rows of those that are left would take longer than the products with all atoms."""
+        return self._alive is not None and self._alive.n * self._times().row >= self.full_time > 0.0
 
     def _split_over(self, contest: Contest) -> int:
         """Atoms that delta is split over: those of all shards."""
@@ -103,32 +141,35 @@ class ShardQuery(Query):
 
         Without `races`, products are wanted wherever rows of those that are left would take longer.
         """
+        self._take_room()
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(order, Exact):
                 self._compute(order.rows - self._first_row)
-            elif not races and self._alive is not None and self._alive.n * self._times().row >= self.full_time > 0.0:
-                self._leave_to_products()
             else:
-                self._play(order)
+                self._play(order, races)
 
     def finish(self, products: NDArray[np.floating] | None) -> None:
         """Answer by the products with all atoms of the shard."""
         assert self.ended is not None
+        self._take_room()
         self.ended = self.all_products(products, self.ended)
         self.n_multiplies = self.ended.n_multiplies
         self._certain = True
 
-    def _play(self, order: Play) -> None:
+    def _play(self, order: Play, races: bool) -> None:
+        begins = self._alive is None
+        if begins and self._wants_all():
+            self._leave_to_products()
+            return
         if self._alive is None:
-            if self._wants_all():
-                self._leave_to_products()
-                return
             self._alive = self._bounded()
-            self._waiting = order.waits and self._alive.n <= _FEW_LEFT * self._candidates.size
-            if self._waiting:
-                return
-        self._waiting = False
+        if not races and self._are_too_many():
+            self._leave_to_products()
+            return
+        self._waiting = begins and order.waits and self._alive.n <= _FEW_LEFT * self._candidates.size
+        if self._waiting:
+            return
         self._raise_bar(self._alive, order.bar)
         if self.uses_codes():
             self._play_on_codes(self._alive, order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -28,13 +28,45 @@ from banditmips.race.batch import ASKED_TOGETHER, Account
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
 
+_EXCHANGE_TIME = 5e6
+"""Nanoseconds of an exchange in which nothing is done, through the scheduler of a small cluster."""
+
 
 @dataclass
 class _Standing:
-    """Where the races of a batch stand on one shard."""
+    """Where the races of a batch stand on one shard.
+
+    Attributes
+    ----------
+    queries : those that have begun, by their number
+    n_exchanges : how often orders have been followed
+    account : what races have cost and saved, as soon as one has ended
+    n_saved : races that have ended and were not in vain
+    has_put_off : whether queries were left for others to show whether races pay
+    room : float64, shape (d,)
+        Where the query whose turn it is lies in double precision.
+    """
 
     queries: dict[int, ShardQuery] = field(default_factory=dict)
     n_exchanges: int = 0
+    account: Account | None = None
+    n_saved: int = 0
+    has_put_off: bool = False
+    room: NDArray[np.float64] | None = None
+
+    @property
+    def allows_races(self) -> bool:
+        """Whether races may be tried: as in one place, but not if all that others were put off for were in vain."""
+        if self.account is None:
+            return True
+        return self.account.allows_more and not (self.has_put_off and self.n_saved == 0)
+
+    def enter(self, query: ShardQuery, n_queries: int) -> None:
+        """Write down how a race has ended."""
+        if query.full_time > 0.0:
+            self.account = self.account or Account(query.full_time, n_queries)
+            self.account.add(query.time_spent, query.waits)
+            self.n_saved += not query.waits
 
 
 _standings: WeakKeyDictionary[Batch, dict[int, _Standing]] = WeakKeyDictionary()
@@ -50,8 +82,12 @@ class Asked:
     orders: Sequence[Mapping[int, Order]]
 
 
-async def serve_here(asked: Sequence[Asked], dask_worker: Any) -> list[tuple[dict[int, Report], Work]] | Failed | None:
-    """Serve all shards that the worker is called for, in as many threads as it has; None if one of them is not here."""
+async def serve_here(asked: Sequence[Asked], dask_worker: Any) -> bytes | Failed | None:
+    """Serve all shards that the worker is called for, in as many threads as it has; None if one of them is not here.
+
+    What `serve` says comes back pickled: Dask would make a message of its own of every small array in it, which takes
+    longer than the race.
+    """
     kept = dask_worker.data
     if not all(key in kept for one in asked for key in (one.shard, one.batch, one.excluded) if key is not None):
         return None
@@ -60,8 +96,9 @@ async def serve_here(asked: Sequence[Asked], dask_worker: Any) -> list[tuple[dic
         for one in asked
     ]
 
-    def serve_all() -> list[tuple[dict[int, Report], Work]]:
-        return list(map_in_order(lambda one: serve(*one, dask_worker.address), given, dask_worker.state.nthreads))
+    def serve_all() -> bytes:
+        served = map_in_order(lambda one: serve(*one, dask_worker.address), given, dask_worker.state.nthreads)
+        return pickle.dumps(list(served))
 
     try:
         # In a thread, so that the worker can answer others meanwhile.
@@ -90,7 +127,8 @@ def serve(
 
     Returns
     -------
-    The reports on each query that there were orders for, and the account of the work.
+    The reports on each query that there were orders for, and the account of the work. Queries that are put off until
+    others have shown whether races pay are left out: they are to be ordered again.
     """
     begin = time.perf_counter()
     standings = _standings.setdefault(batch, {})
@@ -99,7 +137,7 @@ def serve(
         standing = _Standing()
         for earlier in orders[:-1]:
             _follow(standing, shard, batch, excluded, earlier)
-    reports, n_multiplies, bytes_read = _follow(standing, shard, batch, excluded, orders[-1])
+    reports, n_multiplies, bytes_read = _follow(standing, shard, batch, excluded, orders[-1], may_put_off=True)
     standings[shard.first_row] = standing
     moved = len(pickle.dumps((reports, orders[-1])))
     return reports, Work(here or _here(), time.perf_counter() - begin, n_multiplies, bytes_read, moved)
@@ -111,35 +149,65 @@ def _follow(
     batch: Batch,
     excluded: NDArray[np.bool_] | None,
     orders: Mapping[int, Order],
+    may_put_off: bool = False,
 ) -> tuple[dict[int, Report], dict[int, int], dict[int, int]]:
     """Follow the orders of one exchange: the reports, and for each query the multiplies and the bytes read."""
     with naming_global_rows(shard.first_row):
         atoms = shard.known(batch.options)
         check_together(atoms, batch.options)
+        if standing.room is None:
+            standing.room = np.empty(batch.queries.shape[1])
         n_multiplies, bytes_read = {}, {}
-        account: Account | None = None
-        for place, (number, order) in enumerate(orders.items()):
-            if place % ASKED_TOGETHER == 0:
-                races = account is None or account.allows_more
-            with metered() as meter:
-                query = standing.queries.get(number)
-                if query is None:
-                    some = None if excluded is None else excluded[number % len(excluded)]
-                    query = standing.queries[number] = ShardQuery(shard, batch, number, some)
-                n_multiplies[number] = -query.n_multiplies
-                query.follow(order, races)
-            if isinstance(order, Play) and order.finish and races and query.full_time > 0.0:
-                account = account or Account(query.full_time, len(orders))
-                account.add(query.time_spent, query.waits)
-            bytes_read[number] = meter.bytes_read
+        followed: list[int] = []
+        for some in _in_turn(standing, orders):
+            if may_put_off and _looks_bad(standing, followed, len(orders)):
+                standing.has_put_off = True
+                break
+            races = standing.allows_races
+            for number in some:
+                order = orders[number]
+                with metered() as meter:
+                    query = standing.queries.get(number)
+                    if query is None:
+                        out = None if excluded is None else excluded[number % len(excluded)]
+                        query = standing.queries[number] = ShardQuery(shard, batch, number, out, standing.room)
+                    n_multiplies[number] = -query.n_multiplies
+                    query.follow(order, races)
+                if isinstance(order, Play) and order.finish and races:
+                    standing.enter(query, len(batch.queries))
+                bytes_read[number] = meter.bytes_read
+                followed.append(number)
         with metered() as meter:
-            finish_by_products(atoms, [standing.queries[number] for number in orders], batch.k)
-        if orders:
-            bytes_read[next(iter(orders))] += meter.bytes_read
-    for number in orders:
+            finish_by_products(atoms, [standing.queries[number] for number in followed], batch.k)
+        if followed:
+            bytes_read[followed[0]] += meter.bytes_read
+    for number in followed:
         n_multiplies[number] += standing.queries[number].n_multiplies
     standing.n_exchanges += 1
-    return {number: standing.queries[number].report() for number in orders}, n_multiplies, bytes_read
+    return {number: standing.queries[number].report() for number in followed}, n_multiplies, bytes_read
+
+
+def _in_turn(standing: _Standing, orders: Mapping[int, Order]) -> Iterator[list[int]]:
+    """Queries by the few between which it is asked whether races pay: first those that have begun."""
+    begun = [number for number in orders if number in standing.queries]
+    fresh = [number for number in orders if number not in standing.queries]
+    for numbers in (begun, fresh):
+        for start in range(0, len(numbers), ASKED_TOGETHER):
+            yield numbers[start : start + ASKED_TOGETHER]
+
+
+def _looks_bad(standing: _Standing, followed: Sequence[int], n_ordered: int) -> bool:
+    """Whether the others had better be put off, because the first races look bad and have not ended yet.
+
+    What looks bad here may look well to whoever has the best atoms. So nothing is decided, but an exchange or two are
+    spent on finding out, if the first cells for all others would take longer than that.
+    """
+    begun = [standing.queries[number] for number in followed]
+    if standing.account is not None or not begun:
+        return False
+    n_bad = sum(query.looks_bad for query in begun)
+    spent = sum(query.time_spent for query in begun) / len(begun)
+    return 2 * n_bad >= len(begun) and spent * (n_ordered - len(begun)) > _EXCHANGE_TIME
 
 
 def as_is(value: Any) -> Any:
