@@ -230,7 +230,10 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> N
         assert multiply is not None
         some = sharing[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
-            vectors = np.stack([one.vector for one in some]).astype(store.dtype, copy=False)
+            # One by one, so that no copy of all of them is made in another precision.
+            vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
+            for row, one in zip(vectors, some, strict=True):
+                row[:] = one.vector
             products = multiply(vectors)
         for one, of_query in zip(some, products, strict=True):
             one.finish(of_query)

@@ -10,6 +10,8 @@ import pytest
 import zarr
 
 import banditmips as bm
+from banditmips.atoms.facts import length_of
+from banditmips.atoms.prefetching import Prefetcher
 from banditmips.atoms.zarr_arrays import ZarrGrid
 
 N, D, LIMIT = 64, 16_384, 1_000_000
@@ -101,3 +103,28 @@ def test_a_scan_of_zarr_asks_for_many_chunks_at_once(written, monkeypatch):
     fetched.clear()
     list(store.read_parts(np.arange(N), [(0, 32), (320, 352)]))
     assert len(fetched) == 2  # lines, with all rows at once
+
+
+@pytest.mark.parametrize("kind", ["{}-c.npy", "{}-f.npy"])
+def test_a_plain_file_is_scanned_in_the_same_few_places_of_memory(written, kind, monkeypatch):
+    """New memory takes longer than what is read into it, and threads longer than the system, which reads ahead."""
+    store = bm.open_atoms(written / kind.format("promising"), memory_limit=LIMIT)
+    asked = []
+    monkeypatch.setattr(Prefetcher, "_submit", lambda self, work, item: asked.append(item))
+    found, places = np.zeros((N, D), dtype=np.float32), set()
+    for part in store.read_parts(np.arange(N), [(0, D)]):
+        found[part.rows, part.first_column : part.stop_column] = part.values
+        places.add(part.values.__array_interface__["data"][0])
+    assert (found == PROMISING).all()
+    assert not asked
+    assert len(places) <= 2  # what is left at the end may be smaller
+
+
+def test_the_length_of_a_vector_is_right_wherever_its_squares_are():
+    vector = 1.0 + RNG.standard_normal(100_000)
+    length = float(np.linalg.norm(vector))
+    for scale in (1.0, 1e-160, 1e-300, 1e160, 1e300):
+        assert length_of(scale * vector) == pytest.approx(scale * length, rel=1e-13)
+    assert length_of(vector.astype(np.float32)) == pytest.approx(length, rel=1e-7)
+    assert length_of(np.zeros(3)) == 0.0
+    assert np.isnan(length_of(np.array([1.0, np.nan])))

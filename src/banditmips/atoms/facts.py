@@ -48,6 +48,8 @@ CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
 """Columns of atoms in Fortran order that are copied together."""
+_LENGTH_PIECE = 1 << 15
+"""Entries whose squares are summed together."""
 _LEAST_SQUARES = 1e-280
 """Sums of squares below this may have lost digits to underflow."""
 
@@ -109,7 +111,15 @@ def longest(squares: NDArray[Any], d: int) -> NDArray[np.float64]:
 
 
 def length_of(vector: NDArray[Any]) -> float:
-    """Norm of a vector whose squares may be too large or too small for numbers: of its parts of the largest entry."""
+    """Norm of a vector, whose squares may be too large or too small for numbers."""
+    square = 0.0
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for start in range(0, vector.size, _LENGTH_PIECE):  # so that nothing leaves the processor's cache
+            piece = vector[start : start + _LENGTH_PIECE].astype(np.float64, copy=False)
+            square += float(piece @ piece)
+    if _LEAST_SQUARES <= square < np.inf:
+        return float(np.sqrt(square))
+    # Of its parts of the largest entry.
     vector = np.asarray(vector, dtype=np.float64)
     largest = float(np.abs(vector).max(initial=0.0))
     if largest == 0.0 or not np.isfinite(largest):

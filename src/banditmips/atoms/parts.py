@@ -102,7 +102,10 @@ class PartStore(ABC):
 
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
-        """Yield the rows (ascending, each once) at these spans of columns, each entry once, in any order."""
+        """Yield the rows (ascending, each once) at these spans of columns, each entry once, in any order.
+
+        The values of a part are there until the next one is asked for.
+        """
 
     @abstractmethod
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:

@@ -41,17 +41,23 @@ GROUPS_AHEAD = 2
 """Groups of whole rows that are read while one is looked at."""
 
 
+_Places = list[tuple[int, slice, int, Any]]
+"""What becomes of a box: the number of the span, the rows asked for, the first column, and where in the box."""
+_Free = list[NDArray[Any]]
+"""Room for boxes that are done with: to have new memory takes longer than to fill it."""
+
+
 class _Task(NamedTuple):
     """A box to be read.
 
     `majors` are the rows (of a file in C order, else the columns) and `segments` the runs in each of them; `parts`
-    says what becomes of it: the number of the span, the rows asked for, the first column, and where in the box. The
-    room comes from the thread that asks: memory that the reading threads took would stay with each of them.
+    says what becomes of it. The room comes from the thread that asks: memory that the reading threads took would stay
+    with each of them.
     """
 
     majors: NDArray[np.int64]
     segments: list[Span]
-    parts: list[tuple[int, slice, int, Any]]
+    parts: _Places
     box: NDArray[Any]
 
 
@@ -188,19 +194,24 @@ class RawStore(PartStore):
             yield from super().read_groups(edges)
             return
         spans = [(0, self.shape[1])]
-        tasks = (self._task(np.arange(first, stop), spans, []) for first, stop in pairwise(edges.tolist()))
+        tasks = (self._task(np.arange(first, stop), spans, [], []) for first, stop in pairwise(edges.tolist()))
         for task in self._prefetcher.map(self._run, tasks, GROUPS_AHEAD):
             yield int(task.majors[0]), task.box
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
-        tasks = self._fortran_tasks(rows, spans) if self.by_column else self._c_tasks(rows, spans)
-        for task in self._prefetcher.map(self._run, tasks, _LOOK_AHEAD):
+        free: _Free = []
+        tasks = self._fortran_tasks(rows, spans, free) if self.by_column else self._c_tasks(rows, spans, free)
+        # What is read from end to end the system reads ahead; threads would only take it out of the processor's cache.
+        is_scan = rows.size == self.shape[0] and list(spans) == [(0, self.shape[1])]
+        for task in self._prefetcher.map(self._run, tasks, 0 if is_scan else _LOOK_AHEAD):
             for span, positions, first_column, place in task.parts:
                 values = task.box[place]
                 yield Part(span, positions, first_column, values.T if self.by_column else values)
+            assert task.box.base is not None
+            free.append(task.box.base)
 
-    def _c_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
+    def _c_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span], free: _Free) -> Iterator[_Task]:
         # In the order in which they lie in the file.
         order = sorted(range(len(spans)), key=lambda number: spans[number])
         batches = _batches([(number, *spans[number]) for number in order], self._piece)
@@ -212,7 +223,7 @@ class RawStore(PartStore):
                 for number, start, stop in batch:
                     parts.append((number, some, start, np.s_[:, at : at + stop - start]))
                     at += stop - start
-                yield self._task(rows[some], [(start, stop) for _, start, stop in batch], parts)
+                yield self._task(rows[some], [(start, stop) for _, start, stop in batch], parts, free)
 
     def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
         """Which runs of rows to read in each column of a file in Fortran order."""
@@ -223,7 +234,7 @@ class RawStore(PartStore):
         near = (self._length - (stop - first)) * self.dtype.itemsize < _SEEK
         return [(0, self._length)] if near else [(first, stop)]
 
-    def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[_Task]:
+    def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span], free: _Free) -> Iterator[_Task]:
         runs = self._row_runs(rows)
         batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
@@ -235,11 +246,13 @@ class RawStore(PartStore):
                     low, high = np.searchsorted(rows, (segments[0][0], segments[-1][1])).tolist()
                     if low < high:
                         place = np.s_[:, _places(rows[low:high], segments)]
-                        yield self._task(columns, segments, [(number, slice(low, high), first, place)])
+                        yield self._task(columns, segments, [(number, slice(low, high), first, place)], free)
 
-    def _task(self, majors: NDArray[np.int64], segments: list[Span], parts: list[tuple[int, slice, int, Any]]) -> _Task:
+    def _task(self, majors: NDArray[np.int64], segments: list[Span], parts: _Places, free: _Free) -> _Task:
         width = sum(stop - start for start, stop in segments)
-        return _Task(majors, segments, parts, np.empty((majors.size, width), dtype=self.dtype))
+        size = majors.size * width
+        room = free.pop() if free and free[-1].size >= size else np.empty(size, dtype=self.dtype)
+        return _Task(majors, segments, parts, room[:size].reshape(majors.size, width))
 
     def _run(self, task: _Task) -> _Task:
         def where() -> str:
@@ -254,9 +267,11 @@ class RawStore(PartStore):
         itemsize = self.dtype.itemsize
         flat = task.box.reshape(-1).view(np.uint8).data
         begins = self._offset + task.majors * (self._length * itemsize)
-        if task.box.shape[1] == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size:
-            self._read(int(begins[0]), flat)
-            count_bytes(_pages(begins[:1], begins[:1] + len(flat)))
+        are_neighbours = task.box.shape[1] == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size
+        if are_neighbours or (task.majors.size == 1 and len(task.segments) == 1):
+            begin = int(begins[0]) + task.segments[0][0] * itemsize
+            self._read(begin, flat)
+            count_bytes(PAGE * ((begin + len(flat) - 1) // PAGE - begin // PAGE + 1))
             return
         at = 0
         for begin in begins.tolist():
