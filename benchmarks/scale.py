@@ -34,6 +34,7 @@ __all__ = ["FULL", "QUICK", "Size", "main"]
 
 _PIECE = 1 << 22
 """Bytes that are written, or scanned, at a time."""
+_PACKED = ".packed.zarr"
 
 
 @dataclass(frozen=True)
@@ -165,50 +166,50 @@ def _scanned(path: Path, n: int, d: int) -> Iterator[tuple[int, NDArray[np.float
             yield first, block
 
 
-def scan(path: Path, size: Size) -> dict[str, Any]:
-    """Read the file from end to end with NumPy alone: for all queries, for one of them cold and warm, and for none."""
-    queries = np.stack([make_query(number, size.d) for number in range(size.n_queries)])
-    scores = np.empty((len(queries), size.n))
-    for first, block in _scanned(path, size.n, size.d):
-        scores[:, first : first + len(block)] = (block @ queries.T).T
-    seconds = {}
-    for name, product, cold in (("read", False, True), ("seconds", True, True), ("warm", True, False)):
-        if cold:
-            drop_from_cache(path)
-        start = time.perf_counter()
-        for _, block in _scanned(path, size.n, size.d):
-            if product:
-                block @ queries[0]
-        seconds[name] = [time.perf_counter() - start]
-    return {"indices": scores.argmax(axis=1).tolist(), **seconds, "bytes": [size.n_bytes]}
-
-
-def scan_zarr(path: Path, size: Size) -> dict[str, Any]:
-    """Read a Zarr array from end to end with Zarr alone, for one query, cold and warm."""
+def _scanned_zarr(path: Path, n: int) -> Iterator[tuple[int, NDArray[np.float32]]]:
     import zarr
 
     array: Any = zarr.open_array(path, mode="r")
-    query, step = make_query(0, size.d), array.chunks[0]
-    seconds, scores = {}, np.empty(size.n)
+    for first in range(0, n, array.chunks[0]):
+        yield first, array[first : first + array.chunks[0]]
+
+
+def scan_once(path: Path, size: Size, queries: NDArray[np.float32] | None) -> list[NDArray[np.float32]]:
+    """Read all atoms with NumPy or with Zarr alone, and multiply them with one query or several, if there are any."""
+    blocks = _scanned(path, size.n, size.d) if path.suffix == ".npy" else _scanned_zarr(path, size.n)
+    return [block @ queries.T for _, block in blocks if queries is not None]
+
+
+def scan(path: Path, size: Size) -> dict[str, Any]:
+    """Find the best atoms of all queries by scans, and take the time of one, cold and warm."""
+    queries = np.stack([make_query(number, size.d) for number in range(size.n_queries)])
+    truth = np.concatenate(scan_once(path, size, queries)).argmax(axis=0).tolist()
+    seconds = {}
     for name in ("seconds", "warm"):
         if name == "seconds":
             drop_from_cache(path)
         start = time.perf_counter()
-        for first in range(0, size.n, step):
-            scores[first : first + step] = array[first : first + step] @ query
+        scan_once(path, size, queries[0])
         seconds[name] = [time.perf_counter() - start]
-    return {"indices": [int(scores.argmax())], **seconds, "bytes": [size.n_bytes]}
+    return {"indices": truth, **seconds, "bytes": [size.n_bytes]}
 
 
 def search_without_index(path: Path, size: Size) -> dict[str, Any]:
-    """Search the file as it is."""
+    """Search the file as it is, in turn with scans of it."""
     store = bm.open_atoms(path, memory_limit=size.memory_limit)
-    return _ask(path, size.d, size.n_slow, lambda query: bm.search(store, query))
+    beside = None if path.name.endswith(_PACKED) else size
+    return _ask(path, size.d, size.n_slow, lambda query: bm.search(store, query), beside)
 
 
 def search_with_index(path: Path, size: Size) -> dict[str, Any]:
-    """Fit an index first and save it; the time and memory of the fit are part of the row."""
+    """Fit an index first and save it; the time and memory of the fit are part of the row, beside reading once."""
     store = bm.open_atoms(path, memory_limit=size.memory_limit)
+    read = {}
+    if not path.name.endswith(_PACKED):
+        drop_from_cache(path)
+        start = time.perf_counter()
+        scan_once(path, size, None)
+        read["read_seconds"] = time.perf_counter() - start
     drop_from_cache(path)
     start = time.perf_counter()
     index = bm.BanditMIPS(n_jobs=N_JOBS).fit(store).set_params(n_jobs=1)
@@ -216,7 +217,7 @@ def search_with_index(path: Path, size: Size) -> dict[str, Any]:
     found = _ask(path, size.d, size.n_queries, index.search)
     resident = most_resident()  # before what is saved passes through memory
     index.save(index_path(path))
-    return {**found, "resident": resident, "fit_seconds": fit_seconds, "kept": index.extra_bytes}
+    return {**found, **read, "resident": resident, "fit_seconds": fit_seconds, "kept": index.extra_bytes}
 
 
 def search_saved(path: Path, size: Size) -> dict[str, Any]:
@@ -233,7 +234,8 @@ def index_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.bm")
 
 
-def _ask(path: Path, d: int, n_queries: int, search: Any) -> dict[str, Any]:
+def _ask(path: Path, d: int, n_queries: int, search: Any, scanned: Size | None = None) -> dict[str, Any]:
+    """Ask each query cold and warm; in turn with scans of the file, if its size is given."""
     names = ("indices", "seconds", "warm", "bytes", "from_disk", "multiplies")
     found: dict[str, list[Any]] = {name: [] for name in names}
     for number in range(n_queries):
@@ -249,6 +251,13 @@ def _ask(path: Path, d: int, n_queries: int, search: Any) -> dict[str, Any]:
         found["indices"].append(int(result.indices[0]))
         found["bytes"].append(int(result.bytes_read))
         found["multiplies"].append(int(result.n_multiplies))
+        if scanned is not None:
+            for name in ("scan_seconds", "scan_warm"):
+                if name == "scan_seconds":
+                    drop_from_cache(path)
+                start = time.perf_counter()
+                scan_once(path, scanned, query)
+                found.setdefault(name, []).append(time.perf_counter() - start)
     return found
 
 
@@ -264,7 +273,7 @@ def pack(path: Path, size: Size) -> dict[str, Any]:
 
 def packed_path(path: Path) -> Path:
     """Where the atoms of a file are packed to."""
-    return path.with_suffix(".packed.zarr")
+    return path.with_suffix(_PACKED)
 
 
 def search_one_round(path: Path, size: Size) -> dict[str, Any]:
@@ -307,7 +316,6 @@ def search_sparse(unused: Path, size: Size) -> dict[str, Any]:
 
 _WAYS = {
     "scan": scan,
-    "scan zarr": scan_zarr,
     "search": search_without_index,
     "index": search_with_index,
     "saved": search_saved,
@@ -330,16 +338,20 @@ def _in_own_process(way: str, path: Path, size: Size) -> dict[str, Any]:
 
 
 def _row(name: str, found: dict[str, Any], scanned: dict[str, Any], truth: list[int], size: Size) -> str:
-    """A line of the table: times are held against a scan of the same kind of file, `fit` against reading once."""
+    """A line of the table: times are held against a scan of the same kind of file, `fit` against reading once.
+
+    Scans that took turns with a search say more about its time than one from before it.
+    """
     cold, warm = (
-        f"{1e3 * (seconds := float(np.median(found[way]))):9.1f} ms, {float(np.median(scanned[way])) / seconds:6.1f}x"
+        f"{1e3 * (seconds := float(np.median(found[way]))):9.1f} ms, "
+        f"{float(np.median(found.get(f'scan_{way}', scanned[way]))) / seconds:6.2f}x"
         for way in ("seconds", "warm")
     )
     right = np.mean(np.array(found["indices"]) == np.array(truth[: len(found["indices"])]))
     share, disk = np.max(found["bytes"]) / size.n_bytes, np.max(found.get("from_disk", [np.nan])) / size.n_bytes
     told = ""
     if "fit_seconds" in found:
-        once = scanned.get("read", scanned["seconds"])[0]
+        once = found.get("read_seconds", scanned["seconds"][0])
         told = f"; fit {found['fit_seconds']:.1f} s, {found['fit_seconds'] / once:.1f} times reading once"
         told += f", keeps {found['kept'] / 1e6:.0f} MB"
     if "open_seconds" in found:
@@ -413,7 +425,7 @@ def run(directory: Path, size: Size, out: Path | None, kinds: tuple[str, ...]) -
             results["pack"] = _in_own_process("pack", atoms, size)
             print(_row_of_packing(results["pack"], size), flush=True)
         else:
-            scanned = results[f"{kind}, scan"] = _in_own_process("scan" if kind == "npy" else "scan zarr", path, size)
+            scanned = results[f"{kind}, scan"] = _in_own_process("scan", path, size)
             truth = truth or scanned["indices"]
             print(_row(f"{kind}, scan", scanned | {"from_disk": [size.n_bytes]}, scanned, truth, size), flush=True)
         for name, way in _ROWS[kind]:

@@ -90,6 +90,7 @@ class ShardQuery(Query):
         self._source: _PausingSource | None = None
         self._n_together = len(batch.queries)
         self._known_times: Times | None = None
+        self._time_alone = 0.0
         self._n_rounds = 0
         self._waiting = self._reading = self._certain = False
         self.ended: Outcome | None = None
@@ -128,8 +129,8 @@ class ShardQuery(Query):
 
     @property
     def time_spent(self) -> float:
-        """Nanoseconds that rounds on codes have taken, by the costs that they are planned with."""
-        return 0.0 if self._source is None else float(self._source.time_spent)
+        """Nanoseconds that the race has taken, by the costs that it is planned with."""
+        return self._time_alone if self._source is None else float(self._source.time_spent)
 
     @property
     def full_time(self) -> float:
@@ -263,6 +264,7 @@ class ShardQuery(Query):
         known = known_of(self._atoms)
         outcome = answer_survivors(known, alive, self._query, scores, self._exact, self._limits(), times)
         self._n_rounds, self.n_multiplies = outcome.n_rounds, outcome.n_multiplies
+        self._time_alone = float(outcome.time_spent)
         self._certain = outcome.delta_spent == 0.0
         if outcome.handed_over:
             self._leave_to_products()
