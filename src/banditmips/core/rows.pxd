@@ -9,6 +9,13 @@ cdef struct Segment:
     int dtype
 
 
+cdef struct Place:
+    const char* entry
+    int64_t stride
+    int64_t width
+    int dtype
+
+
 cdef class Rows:
     cdef readonly int64_t n, d
     cdef readonly object arrays
@@ -20,3 +27,5 @@ cdef class Rows:
     cdef double sum_columns(
         self, int64_t row, const int64_t[::1] columns, const double* query, int objective, double* room
     ) noexcept nogil
+    cdef int _add_pairs(self, const int64_t[::1] rows, const double** queries, double[::1] sums) except -1
+    cdef Place _place_of(self, int64_t row) noexcept nogil

@@ -77,11 +77,9 @@ def _finished(atoms: AtomSet, direct: DirectSearch, begun: list[Answer | Waiting
         with np.errstate(over="ignore", invalid="ignore"):
             vectors = np.stack([begun[place].query.given for place in some]).astype(store.dtype, copy=False)  # type: ignore[union-attr]
             products = products_with_all(store.array, vectors)
-        for place, of_query in zip(some, products, strict=True):
-            waited = begun[place]
-            assert isinstance(waited, Waiting)
-            answer = direct.finish(atoms, waited, of_query)
-            if answer is None:
-                return None
+        answers = direct.finish(atoms, [begun[place] for place in some], products)  # type: ignore[misc]
+        if answers is None:
+            return None
+        for place, answer in zip(some, answers, strict=True):
             begun[place] = answer
     return begun  # type: ignore[return-value]

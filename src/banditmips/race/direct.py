@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.direct import Direct, best_of_all
+from banditmips.core.direct import Direct, best_of, close_to_best
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas
+from banditmips.race.full import can_use_blas, exact_products
 from banditmips.race.known import known_of
 from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
@@ -125,7 +126,7 @@ class DirectSearch:
                 plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
-        times = code_times(here, atoms.codes, n, store.dtype.itemsize, True, True, n_queries)
+        times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
             self.times = times
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
@@ -135,7 +136,6 @@ class DirectSearch:
         return (
             isinstance(atoms.store, DenseStore)
             and can_use_blas(atoms.store.array)
-            and atoms.store.array.flags.c_contiguous
             and 1 <= k <= atoms.store.shape[0]
             and atoms.removed is None
             and atoms.buckets is None
@@ -158,7 +158,8 @@ class DirectSearch:
         assert isinstance(store, DenseStore)
         with np.errstate(over="ignore", invalid="ignore"):
             products = store.array @ begun.query.given.astype(store.dtype, copy=False)
-        return self.finish(atoms, begun, products)
+        found = self.finish(atoms, [begun], products[np.newaxis])
+        return None if found is None else found[0]
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain.
@@ -192,23 +193,25 @@ class DirectSearch:
         needed = coordinates_needed(atoms.store, query.exact, quantile, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
-    def finish(self, atoms: AtomSet, waiting: Waiting, products: NDArray[Any]) -> Answer | None:
-        """Answer by all products; None where one of them is not finite."""
-        store, query, begun = atoms.store, waiting.query, waiting.begun
+    def finish(self, atoms: AtomSet, waiting: Sequence[Waiting], products: NDArray[Any]) -> list[Answer] | None:
+        """Answer queries by their products with all atoms, a row for each; None where a product is not finite."""
+        store, k, absolute = atoms.store, self._k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        n = store.shape[0]
+        queries = [one.query for one in waiting]
         with np.errstate(over="ignore", invalid="ignore"):
-            best = best_of_all(products, store.array, store.rows, query, self._k, self.options.absolute)
-        if best is None:
+            close = [close_to_best(row, store.array, q, k, absolute) for row, q in zip(products, queries, strict=True)]
+        chosen = [rows for rows in close if rows is not None]
+        if len(chosen) < len(close):
             return None
-        found, multiplies = (best.indices, best.scores), n * query.n_nonzero
-        if begun is None:
-            return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
-        n_left, n_rounds = begun.n_survivors, begun.n_rounds
-        answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
-        answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
-        return answer
+        scores = exact_products(store.rows, chosen, [query.exact for query in queries])
+        best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
+        n, answers = store.shape[0], []
+        for one, found in zip(waiting, best, strict=True):
+            if found is None:
+                return None
+            answers.append(_by_all_products((found.indices, found.scores), n, one))
+        return answers
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times
@@ -236,6 +239,16 @@ class DirectSearch:
         answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
         answer.rounds, answer.n_raced, answer.time_spent = outcome.rounds, outcome.n_raced, outcome.time_spent
         return answer
+
+
+def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:
+    begun, multiplies = waiting.begun, n * waiting.query.n_nonzero
+    if begun is None:
+        return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
+    n_left, n_rounds = begun.n_survivors, begun.n_rounds
+    answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
+    answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
+    return answer
 
 
 _AS_IT_IS = ScoreMap()
