@@ -100,7 +100,7 @@ def test_pairs_of_what_is_not_there_are_refused():
     read = Rows([np.ones((20, 4))])
     with pytest.raises(IndexError, match="row 20 is not one of the 20 atoms"):
         read.pair_products(np.array([20]), np.array([0]), [np.ones(4)])
-    with pytest.raises(IndexError, match="query 1 is not one of the 1"):
+    with pytest.raises(IndexError, match="row 1 is not one of the 1 atoms"):
         read.pair_products(np.array([0]), np.array([1]), [np.ones(4)])
     with pytest.raises(ValueError, match="queries must have 4 entries, got 3"):
         read.pair_products(np.array([0]), np.array([0]), [np.ones(3)])

@@ -31,7 +31,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     certain           <- kernels, survivors
     exact             <- certain, rows
     rule              <- survivors
-    loop              <- records, rule, survivors
+    loop              <- exact, records, rule, survivors
     sample_source     <- loop, statistics, survivors
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors

@@ -57,13 +57,15 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def close_to_best(products, array, MeasuredQuery query, Py_ssize_t k, bint absolute):
+def close_to_best(products, array, double squares, Py_ssize_t k, bint absolute):
     """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
     ----------
     products : array of shape (n,)
         Of the atoms with the query, as BLAS gives them.
+    squares : float
+        Sum of the squares of the query's entries.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def close_to_best(products, array, MeasuredQuery query, Py_ssize_t k, bint absol
     # The norm of the best row stands for those of all that could be close to it.
     norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
     limits = np.finfo(array.dtype)
-    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(query.moments.squares)
+    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(squares)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
     slack += 2.0 * limits.tiny * sqrt(d) * (sqrt(d) + norm)
     bar = kth_largest(&values[0], n, k, &heap[0]) - slack

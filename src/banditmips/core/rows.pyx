@@ -60,14 +60,10 @@ cdef class Rows:
             self.segments[s].row_stride, self.segments[s].column_stride = array.strides
             self.segments[s].dtype = _DTYPES[array.dtype.str[1:]]
             self.n += array.shape[0]
+        self.are_contiguous = all(array.strides[1] == array.itemsize for array in self.arrays)
 
     def __dealloc__(self):
         free(self.segments)
-
-    @property
-    def are_contiguous(self):
-        """Whether the entries of each row lie one after another."""
-        return all(array.strides[1] == array.itemsize for array in self.arrays)
 
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil:
         cdef int s = self.n_segments - 1
@@ -143,81 +139,85 @@ cdef class Rows:
             return out
         if whole and objective == 0 and rows.shape[0] > 1 and not self.are_contiguous:
             # Neighbouring rows share cache lines.
-            order = np.argsort(rows, kind="stable")
-            out[order] = self.pair_products(np.asarray(rows)[order], np.zeros(rows.shape[0], dtype=np.int64), [query])
+            order, places = np.argsort(rows, kind="stable"), np.zeros(rows.shape[0], dtype=np.int64)
+            out[order] = self.pair_products(np.asarray(rows)[order], places, [np.asarray(query)])
             return out
         self.check(rows)
         with nogil:
-            t = 0
-            while whole and objective == 0 and t + 4 <= rows.shape[0]:
-                if not self.sum_four(&rows[t], &query[0], &sums[t]):
-                    break
-                t += 4
-            for t in range(t, rows.shape[0]):
-                if whole:
-                    sums[t] = self.sum_terms(rows[t], &query[0], objective, room)
-                else:
-                    sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
+            if whole and objective == 0:
+                self.fill_products(&rows[0], rows.shape[0], &query[0], &sums[0])
+            else:
+                for t in range(rows.shape[0]):
+                    if whole:
+                        sums[t] = self.sum_terms(rows[t], &query[0], objective, room)
+                    else:
+                        sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
         return out
 
+    cdef void fill_products(self, const int64_t* rows, int64_t count, const double* query, double* sums) noexcept nogil:
+        """Sum the products of each row over all columns."""
+        cdef double[BM_STRETCH] room
+        cdef int64_t t = 0
+        while t + 4 <= count and self.sum_four(&rows[t], query, &sums[t]):
+            t += 4
+        for t in range(t, count):
+            sums[t] = self.sum_terms(rows[t], query, 0, room)
+
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
-        """Sum the products of pairs of a row and a query, as `scores` does to the bit, going over the rows once for all.
+        """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
 
         Parameters
         ----------
         rows : int64 array, sorted
         places : int64 array
             Which of the queries goes with each row.
-        queries : sequence of float64 arrays of shape (d,)
+        queries : sequence of arrays of shape (d,), of types for which `is_readable` is true
         """
         out = np.zeros(rows.shape[0])
-        if rows.shape[0] == 0:
-            return out
+        cdef Rows second = Rows([query[np.newaxis] for query in queries] or [np.empty((0, self.d))])
+        if second.d != self.d:
+            raise ValueError(f"queries must have {self.d} entries, got {second.d}")
         self.check(rows)
-        cdef int64_t t, n_queries = len(queries)
-        cdef const double[::1] query
-        cdef const double** starts = <const double**> calloc(rows.shape[0], sizeof(double*))
-        if starts == NULL:
-            raise MemoryError("there is no memory for the list of queries")
-        try:
-            for t in range(rows.shape[0]):
-                if not 0 <= places[t] < n_queries:
-                    raise IndexError(f"query {places[t]} is not one of the {n_queries}")
-                query = queries[places[t]]
-                if query.shape[0] != self.d:
-                    raise ValueError(f"queries must have {self.d} entries, got {query.shape[0]}")
-                starts[t] = &query[0]
-            self._add_pairs(rows, starts, out)
-        finally:
-            free(starts)
+        second.check(places)
+        if rows.shape[0]:
+            self._add_pairs(rows, second, places, out)
         return out
 
-    cdef int _add_pairs(self, const int64_t[::1] rows, const double** queries, double[::1] sums) except -1:
+    cdef int _add_pairs(
+        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
+    ) except -1:
         """Add up stretch by stretch, so many rows at a time that their stretches stay in the cache."""
-        cdef int64_t begin = 0, end, t, first, count
+        cdef int64_t begin = 0, end, t, first, count, n_rows
         cdef double[::1] room = np.empty(min(<int64_t> NEIGHBOURS, <int64_t> rows.shape[0]) * PITCH)
-        cdef Place[NEIGHBOURS] places
+        cdef double[::1] query_room = np.empty(queries.n * PITCH)
+        cdef Place[NEIGHBOURS] of_rows
+        cdef Place* of_queries = <Place*> calloc(queries.n, sizeof(Place))
         cdef const double* row
-        cdef int n_rows
+        if of_queries == NULL:
+            raise MemoryError("there is no memory for the list of queries")
         with nogil:
             while begin < rows.shape[0]:
+                for t in range(queries.n):
+                    of_queries[t] = queries._place_of(t)
                 end, n_rows = begin, 0
                 while end < rows.shape[0] and (n_rows < NEIGHBOURS or rows[end] == rows[end - 1]):
                     if end == begin or rows[end] != rows[end - 1]:
-                        places[n_rows] = self._place_of(rows[end])
+                        of_rows[n_rows] = self._place_of(rows[end])
                         n_rows += 1
                     end += 1
                 first = 0
                 while first < self.d:
                     count = min(<int64_t> BM_STRETCH, self.d - first)
-                    _read_stretch(places, n_rows, count, &room[0])
+                    _read_stretch(of_queries, queries.n, count, &query_room[0])
+                    _read_stretch(of_rows, n_rows, count, &room[0])
                     row = &room[0]
                     for t in range(begin, end):
                         if t > begin and rows[t] != rows[t - 1]:
                             row += PITCH
-                        sums[t] += bm_kernels().dot_exact_f64(row, queries[t] + first, count)
+                        sums[t] += bm_kernels().dot_exact_f64(row, &query_room[places[t] * PITCH], count)
                     first += count
                 begin = end
+        free(of_queries)
         return 0
 
     cdef Place _place_of(self, int64_t row) noexcept nogil:
@@ -254,12 +254,12 @@ cdef class Rows:
                 raise IndexError(f"row {rows[t]} is not one of the {self.n} atoms")
 
 
-cdef void _read_stretch(Place* places, int n_rows, int64_t count, double* room) noexcept nogil:
+cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil:
     """Put the next entries of each row into `room`: a few columns of all rows at a time, as they lie in memory."""
     cdef int64_t j = 0, size
     cdef Place* place
     cdef double* out
-    cdef int t
+    cdef int64_t t
     while j < count:
         size, out = min(<int64_t> ABREAST, count - j), room + j
         for t in range(n_rows):

@@ -64,22 +64,27 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
                 raced = one.begun if isinstance(one, Waiting) else one
                 account.add(0.0 if raced is None else raced.time_spent, isinstance(one, Waiting))
             begun.append(one)
-    return _finished(atoms, direct, begun)
+    return _finished(atoms, direct, rows, begun)
 
 
-def _finished(atoms: AtomSet, direct: DirectSearch, begun: list[Answer | Waiting]) -> list[Answer] | None:
+def _finished(
+    atoms: AtomSet, direct: DirectSearch, rows: NDArray[Any], begun: list[Answer | Waiting]
+) -> list[Answer] | None:
     """Let those that wait share their products."""
     store = atoms.store
     assert isinstance(store, DenseStore)
-    waiting = [place for place, one in enumerate(begun) if isinstance(one, Waiting)]
+    waiting = [(place, one) for place, one in enumerate(begun) if isinstance(one, Waiting)]
     for start in range(0, len(waiting), TOGETHER):
         some = waiting[start : start + TOGETHER]
+        places = [place for place, _ in some]
+        first, stop = places[0], places[-1] + 1
+        # Rows one after another need no copy.
+        together = rows[first:stop] if stop - first == len(some) else rows[places]
         with np.errstate(over="ignore", invalid="ignore"):
-            vectors = np.stack([begun[place].query.given for place in some]).astype(store.dtype, copy=False)  # type: ignore[union-attr]
-            products = products_with_all(store.array, vectors)
-        answers = direct.finish(atoms, [begun[place] for place in some], products)  # type: ignore[misc]
+            products = products_with_all(store.array, together.astype(store.dtype, copy=False))
+        answers = direct.finish(atoms, [one for _, one in some], products)
         if answers is None:
             return None
-        for place, answer in zip(some, answers, strict=True):
+        for place, answer in zip(places, answers, strict=True):
             begun[place] = answer
     return begun  # type: ignore[return-value]

@@ -85,12 +85,15 @@ def _are_plain(queries: Any) -> bool:
 
 
 class Waiting:
-    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any."""
+    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any.
 
-    __slots__ = ("begun", "query")
+    It is kept as it was given: many copies in double precision take longer to make than one at a time.
+    """
+
+    __slots__ = ("begun", "n_nonzero", "row", "squares")
 
     def __init__(self, query: MeasuredQuery, begun: Outcome | None) -> None:
-        self.query, self.begun = query, begun
+        self.row, self.squares, self.n_nonzero, self.begun = query.given, query.squares, query.n_nonzero, begun
 
 
 class DirectSearch:
@@ -157,7 +160,7 @@ class DirectSearch:
         store = atoms.store
         assert isinstance(store, DenseStore)
         with np.errstate(over="ignore", invalid="ignore"):
-            products = store.array @ begun.query.given.astype(store.dtype, copy=False)
+            products = store.array @ begun.row.astype(store.dtype, copy=False)
         found = self.finish(atoms, [begun], products[np.newaxis])
         return None if found is None else found[0]
 
@@ -198,13 +201,15 @@ class DirectSearch:
         store, k, absolute = atoms.store, self._k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        queries = [one.query for one in waiting]
         with np.errstate(over="ignore", invalid="ignore"):
-            close = [close_to_best(row, store.array, q, k, absolute) for row, q in zip(products, queries, strict=True)]
+            close = [
+                close_to_best(row, store.array, one.squares, k, absolute)
+                for row, one in zip(products, waiting, strict=True)
+            ]
         chosen = [rows for rows in close if rows is not None]
         if len(chosen) < len(close):
             return None
-        scores = exact_products(store.rows, chosen, [query.exact for query in queries])
+        scores = exact_products(store.rows, chosen, [one.row for one in waiting])
         best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
         n, answers = store.shape[0], []
         for one, found in zip(waiting, best, strict=True):
@@ -242,7 +247,7 @@ class DirectSearch:
 
 
 def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:
-    begun, multiplies = waiting.begun, n * waiting.query.n_nonzero
+    begun, multiplies = waiting.begun, n * waiting.n_nonzero
     if begun is None:
         return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
     n_left, n_rounds = begun.n_survivors, begun.n_rounds

@@ -52,11 +52,14 @@ def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any
 
 
 def exact_products(
-    rows: Rows, wanted: Sequence[NDArray[np.int64]], queries: Sequence[NDArray[np.float64]]
+    rows: Rows, wanted: Sequence[NDArray[np.int64]], queries: Sequence[NDArray[Any]]
 ) -> list[NDArray[np.float64]]:
     """Exact products of each query with the rows that are wanted for it."""
     if rows.are_contiguous:
-        return [rows.scores(some, None, query, 0) for some, query in zip(wanted, queries, strict=True)]
+        return [
+            rows.scores(some, None, query.astype(np.float64, copy=False), 0)
+            for some, query in zip(wanted, queries, strict=True)
+        ]
     # A row that is not contiguous touches the same cache lines as its neighbours: those of all queries go together.
     sizes = [some.size for some in wanted]
     of_pair, place = np.concatenate(wanted), np.repeat(np.arange(len(queries)), sizes)
