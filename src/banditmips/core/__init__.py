@@ -35,7 +35,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     sample_source     <- loop, statistics, survivors
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors
-    direct            <- certain, rows, survivors
+    direct            <- certain, kernels, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -19,7 +20,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_products
 from banditmips.race.known import known_of
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, probe_quantile
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
@@ -110,12 +111,15 @@ class DirectSearch:
         Whether these atoms and options are of the plain kind.
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
+    certain_time, more_time : float
+        Nanoseconds of certain bounds, and of the products of one more query that shares them.
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self._k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
+        self.certain_time = self.more_time = 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
@@ -131,8 +135,15 @@ class DirectSearch:
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
-            self.times = times
+            self.times, self.certain_time = times, 0.5 * n * times.atom
+            self.more_time = n * d * here.product * store.dtype.itemsize / 4
+            self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
+
+    def share_products(self, n_queries: int) -> None:
+        """Expect so many queries to share their products."""
+        assert self.times is not None
+        self.times.full = self._full_time(n_queries)
 
     @staticmethod
     def _is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
@@ -170,12 +181,14 @@ class DirectSearch:
         Parameters
         ----------
         races : bool
-            Whether codes may be read.
+            Whether anything may be tried before the products.
         """
         query = MeasuredQuery(row)
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= row.size:
             return None
+        if self._direct is not None and not races:
+            return Waiting(query, None)
         if self._direct is None:
             return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
         alive = self._direct.survivors(query)
@@ -184,8 +197,12 @@ class DirectSearch:
             if found is None:
                 return None
             best, n_read = found
-            return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
-        return self._by_codes(atoms, query, alive) if races else Waiting(query, None)
+            pair = (best.indices, best.scores)
+            answer = Answer(pair, n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
+            assert self.times is not None
+            answer.time_spent = n_read * self.times.row
+            return answer
+        return self._by_codes(atoms, query, alive)
 
     def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
