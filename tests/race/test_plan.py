@@ -37,6 +37,11 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert costs.stream_of(100_000_000) == costs.stream
     assert full_time(costs, 1_000, 1_000, 4, True) == pytest.approx(1e6 * costs.near_stream)
     assert full_time(costs, 10_000, 10_000, 8, True) == pytest.approx(2e8 * costs.stream)
+    # Queries that come together share what it takes to read the atoms, and no more.
+    shared = [full_time(costs, 10_000, 10_000, 4, True, m) for m in (1, 2, 8, 64, 1_000)]
+    assert shared == sorted(shared, reverse=True)
+    assert shared[2] == pytest.approx(1e8 * (costs.shared / 8 + costs.product))
+    assert shared[4] == shared[3] > 1e8 * costs.product
     # What BLAS cannot read is multiplied by our own loops.
     assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
 

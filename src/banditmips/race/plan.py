@@ -52,7 +52,7 @@ def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_quer
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
     value = costs.stream_of(n * d) * itemsize / 4
     if by_blas and n_queries > 1:
-        value = max(value / min(n_queries, TOGETHER), costs.product * itemsize / 4)
+        value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))
 
 
@@ -63,7 +63,7 @@ def code_times(
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
-    return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
+    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
@@ -71,7 +71,7 @@ def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
     n, d = store.shape
     full = n * d * store.dtype.itemsize * _BYTE_OF_FILE
     row = full * store.share_of_rows(1) + _SEEK
-    return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
+    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 
 
 @dataclass(frozen=True)
