@@ -12,6 +12,9 @@ number for each query, the *bar*, which the k best of all shards reach at least.
 4. With that, every shard ends its race.
 5. Where more than k are left, what is left is scored exactly.
 
+A shard to which the first queries of a batch look as if races would not pay puts the others off, until these have
+ended: it says nothing of them, and is asked again.
+
 Shards that sample coordinates and compare pairs cannot use what they hear after the first step: they end their races
 alone, and the best of each are scored exactly. `core.rule` says why all this needs no more delta than one place does.
 """

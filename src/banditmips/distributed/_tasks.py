@@ -160,7 +160,8 @@ def _follow(
         n_multiplies, bytes_read = {}, {}
         followed: list[int] = []
         for some in _in_turn(standing, orders):
-            if may_put_off and _looks_bad(standing, followed, len(orders)):
+            are_fresh = some[0] not in standing.queries
+            if are_fresh and may_put_off and _looks_bad(standing, followed, len(orders) - len(followed)):
                 standing.has_put_off = True
                 break
             races = standing.allows_races
@@ -196,18 +197,18 @@ def _in_turn(standing: _Standing, orders: Mapping[int, Order]) -> Iterator[list[
             yield numbers[start : start + ASKED_TOGETHER]
 
 
-def _looks_bad(standing: _Standing, followed: Sequence[int], n_ordered: int) -> bool:
-    """Whether the others had better be put off, because the first races look bad and have not ended yet.
+def _looks_bad(standing: _Standing, followed: Sequence[int], n_left: int) -> bool:
+    """Whether those that are left had better be put off, because these look bad and none has ended yet.
 
     What looks bad here may look well to whoever has the best atoms. So nothing is decided, but an exchange or two are
-    spent on finding out, if the first cells for all others would take longer than that.
+    spent on finding out, if the first cells for those that are left would take longer than that.
     """
     begun = [standing.queries[number] for number in followed]
     if standing.account is not None or not begun:
         return False
     n_bad = sum(query.looks_bad for query in begun)
     spent = sum(query.time_spent for query in begun) / len(begun)
-    return 2 * n_bad >= len(begun) and spent * (n_ordered - len(begun)) > _EXCHANGE_TIME
+    return 2 * n_bad >= len(begun) and spent * n_left > _EXCHANGE_TIME
 
 
 def as_is(value: Any) -> Any:
