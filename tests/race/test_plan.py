@@ -56,14 +56,18 @@ def test_sampling_pays_where_few_coordinates_are_needed():
     assert rounds > 1_000 * 160 * (Costs().gather + 2.9 * Costs().arithmetic)
     weighted = SamplingPlan(Costs(), 1_000, 100_000, 4).race_time(160, 16)
     assert weighted == pytest.approx(rounds + 100_000 * Costs().weigh)
+    # Every atom is compared with each of the k leaders.
+    assert not SamplingPlan(Costs(), 1_000, 100_000, 4, weighted=False, n_leaders=10).pays(100, 16)
 
 
 def test_a_probe_knows_what_stands_out():
     rng = np.random.default_rng(0)
     noise, query = rng.normal(size=(2_000, 3_000)), 1.0 + 0.3 * rng.normal(size=3_000)
-    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
-    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
-    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 0, False)
+    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 1, 0, False)
+    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 1, 0, False)
+    of_many = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 100, 0, False)
+    assert of_many > 3.0 * far_apart  # the hundredth of 2,000 is ahead by half as much as the first
+    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 1, 0, False)
     assert 0.0 < far_apart < closer < 200.0
     assert alike > 1_000.0
 

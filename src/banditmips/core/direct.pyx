@@ -12,7 +12,7 @@ import numpy as np
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery
 from banditmips.core.kernels cimport BM_STRETCH
 from banditmips.core.rows cimport Rows
-from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+from banditmips.core.survivors cimport Survivors, keep_largest, kth_largest, ranked
 
 cdef double ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms."""
@@ -57,7 +57,12 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def close_to_best(products, array, double squares, Py_ssize_t k, bint absolute):
+ctypedef fused real:
+    float
+    double
+
+
+def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k, bint absolute):
     """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
@@ -71,15 +76,17 @@ def close_to_best(products, array, double squares, Py_ssize_t k, bint absolute):
     -------
     int64 array, or None where a product is not finite.
     """
-    cdef Py_ssize_t n = array.shape[0], d = array.shape[1], t, top = 0
-    cdef double bar, slack, largest = -INFINITY, total = 0.0
-    ranked = np.abs(products, dtype=np.float64) if absolute else products.astype(np.float64, copy=False)
-    cdef const double[::1] values = ranked
+    cdef Py_ssize_t n = products.shape[0], d = array.shape[1], t, top = 0, n_close = 0
+    cdef double value, bar, slack, largest = -INFINITY, total = 0.0
     cdef double[::1] heap = np.empty(k)
-    for t in range(n):
-        total += values[t]
-        if values[t] > largest:
-            top, largest = t, values[t]
+    with nogil:
+        for t in range(n):
+            value = fabs(products[t]) if absolute else products[t]
+            total += value
+            if value > largest:
+                top, largest = t, value
+            if t < k or value > heap[0]:
+                keep_largest(value, &heap[0], min(t, k), k)
     if not isfinite(total):
         return None
     # The norm of the best row stands for those of all that could be close to it.
@@ -88,8 +95,17 @@ def close_to_best(products, array, double squares, Py_ssize_t k, bint absolute):
     slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(squares)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
     slack += 2.0 * limits.tiny * sqrt(d) * (sqrt(d) + norm)
-    bar = kth_largest(&values[0], n, k, &heap[0]) - slack
-    return np.flatnonzero(ranked >= bar)
+    bar = heap[0] - slack
+    close = np.empty(min(n, 2 * k), dtype=np.int64)
+    cdef int64_t[::1] rows = close
+    for t in range(n):
+        if (fabs(products[t]) if absolute else products[t]) >= bar:
+            if n_close == rows.shape[0]:
+                close = np.concatenate([close, np.empty(min(n, 2 * n_close) - n_close, dtype=np.int64)])
+                rows = close
+            rows[n_close] = t
+            n_close += 1
+    return close[:n_close]
 
 
 def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):

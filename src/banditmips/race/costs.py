@@ -105,18 +105,18 @@ def measure_costs() -> Costs:
     atoms = np.ones((n, d), dtype=np.float32)
     query = np.ones(d, dtype=np.float32)
     every, columns = np.arange(n), rng.permutation(4 * d)[: 4 * size].reshape(4, size)
-    out, rows = np.empty((n, size)), Rows([atoms])
-    # Rows far apart, more of them than any cache holds; and other columns each time: what was read once would be near.
+    out = np.empty((n, size))
+    # More than any cache holds; and other columns each time: what was read once would be near.
     apart = np.empty((n, 4 * d), dtype=np.float32)
     apart[:, :: 4096 // apart.itemsize] = 1.0  # pages that nobody has written to would all be one
     far = Rows([apart])
     gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
-    stream = _best_time(lambda: atoms @ query)
+    stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_stream = _best_time(lambda: near @ query[:n], 10)
     few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
-    exact = np.ones(d)
-    one_by_one = _best_time(lambda: rows.scores(every, None, exact, 0), 2)
+    exact = np.ones(4 * d)
+    one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
     rotation = Rotation(d, 0)
     # More than the second cache holds, as the codes of an index mostly are.
     n_coded = 16 * n
@@ -124,7 +124,7 @@ def measure_costs() -> Costs:
     codes.first[:] = 0x5555555555555555  # pages that nobody has written to would all be one
     # What is near takes no longer than what is far, nor many products at once longer than one by one: where it seems
     # so, other work was in the way.
-    stream = stream / (n * d)
+    stream = stream / (n * 4 * d)
     near_stream = min(near_stream / (n * n), stream)
     product = min(max(many - few, 0.1 * many) / (n * d * (64 - 8)), near_stream)
     shared = max(few / (n * d) - 8 * product, product)
@@ -134,7 +134,7 @@ def measure_costs() -> Costs:
         near_stream=1e9 * near_stream,
         product=1e9 * product,
         shared=1e9 * shared,
-        row=1e9 * one_by_one / (n * d),
+        row=1e9 * one_by_one / (n // 2 * 4 * d),
         cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,
         gather=1e9 * gather / (n * size),

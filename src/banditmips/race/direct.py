@@ -130,7 +130,7 @@ class DirectSearch:
         if atoms.codes is None:
             self._first = least_sample(options, k, n)
             for weighted in (True, False):
-                plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
+                plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted, k)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
@@ -209,8 +209,8 @@ class DirectSearch:
         plan, options = self._sampling[query.unevenness > EVEN_ENOUGH], self.options
         if plan is None:
             return False
-        quantile = probe_quantile(plan.n, options.delta)
-        needed = coordinates_needed(atoms.store, query.exact, quantile, options.seed, options.absolute)
+        quantile = probe_quantile(plan.n, self._k, options.delta)
+        needed = coordinates_needed(atoms.store, query.exact, quantile, self._k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
     def finish(self, atoms: AtomSet, waiting: Sequence[Waiting], products: NDArray[Any]) -> list[Answer] | None:
