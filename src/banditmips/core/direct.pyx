@@ -4,6 +4,7 @@ A plain query is one row of floats to atoms in an array, for inner products, wit
 turns out not to be plain is left to `banditmips.race.query`, which does the same things for every option.
 """
 
+from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
 from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int64_t
 
@@ -62,7 +63,7 @@ ctypedef fused real:
     double
 
 
-def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k, bint absolute):
+def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_t k, bint absolute):
     """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
@@ -76,8 +77,10 @@ def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k,
     -------
     int64 array, or None where a product is not finite.
     """
-    cdef Py_ssize_t n = products.shape[0], d = array.shape[1], t, top = 0, n_close = 0
-    cdef double value, bar, slack, largest = -INFINITY, total = 0.0
+    cdef Py_ssize_t n = products.shape[0], t, top = 0, n_close = 0
+    cdef double value, bar, slack, norm, root = sqrt(<double> rows.d), largest = -INFINITY, total = 0.0
+    cdef double unit = FLT_EPSILON if real is float else DBL_EPSILON
+    cdef double tiny = FLT_MIN if real is float else DBL_MIN
     cdef double[::1] heap = np.empty(k)
     with nogil:
         for t in range(n):
@@ -90,22 +93,27 @@ def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k,
     if not isfinite(total):
         return None
     # The norm of the best row stands for those of all that could be close to it.
-    norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
-    limits = np.finfo(array.dtype)
-    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(squares)
+    norm = rows.norm(top)
+    slack = 2.0 * ROUNDING * unit * norm * sqrt(squares)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    slack += 2.0 * limits.tiny * sqrt(d) * (sqrt(d) + norm)
+    slack += 2.0 * tiny * root * (root + norm)
     bar = heap[0] - slack
     close = np.empty(min(n, 2 * k), dtype=np.int64)
-    cdef int64_t[::1] rows = close
+    cdef int64_t[::1] chosen = close
     for t in range(n):
         if (fabs(products[t]) if absolute else products[t]) >= bar:
-            if n_close == rows.shape[0]:
+            if n_close == chosen.shape[0]:
                 close = np.concatenate([close, np.empty(min(n, 2 * n_close) - n_close, dtype=np.int64)])
-                rows = close
-            rows[n_close] = t
+                chosen = close
+            chosen[n_close] = t
             n_close += 1
     return close[:n_close]
+
+
+def best_of_all(products, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
+    """The best k by the products of all atoms with one query; None where a number is not finite."""
+    close = close_to_best(products, rows, query.moments.squares, k, absolute)
+    return None if close is None else best_of(close, rows.scores(close, None, query.exact, 0), k, absolute)
 
 
 def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):
