@@ -400,7 +400,7 @@ def test_version_and_help():
 def start(*arguments, **options):
     """Run a command in a process of its own."""
     command = [*COMMAND, *(str(argument) for argument in arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 def on_terminal(*arguments, until=None):
@@ -418,7 +418,7 @@ def on_terminal(*arguments, until=None):
     os.close(theirs)
     shown = b""
     try:
-        while select.select([ours], [], [], 120)[0]:
+        while select.select([ours], [], [], 300)[0]:
             try:
                 piece = os.read(ours, 65536)
             except OSError:  # the other end is closed
@@ -429,7 +429,7 @@ def on_terminal(*arguments, until=None):
             if until is not None and until in shown:
                 os.write(ours, b"\x03")
                 until = None
-        return process.wait(timeout=60), shown.decode()
+        return process.wait(timeout=300), shown.decode()
     finally:
         process.kill()
         process.wait()

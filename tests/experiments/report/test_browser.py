@@ -8,8 +8,8 @@ from banditmips.experiments.report import write_report
 from banditmips.experiments.report.charts import FIGURE_TITLES
 from banditmips.experiments.rows import ROWS_FILE
 
-# Charts are drawn when they come into view; each is waited for, and brought into view again should a chart that was drawn
-# above it have pushed it out before the browser looked.
+# Charts are drawn when they come into view; each is waited for, and brought into view again should a chart that was
+# drawn above it have pushed it out before the browser looked.
 DRAW_ALL = """(async () => {
     document.documentElement.style.scrollBehavior = "auto";
     for (const panel of document.querySelectorAll(".panel")) {
