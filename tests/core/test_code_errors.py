@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from banditmips.core.answer import Times
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import Codes
@@ -38,7 +39,7 @@ def errors_of(atoms, query, centre, n_bits):
         codes = Codes(rotation, centre, N, rotation.width, n_bits)
         codes.encode(0, atoms)
         alive = Survivors(None, N, 1, False)
-        source = CodeSource(alive, codes, query, make_dither(codes), ScoreMap(), (0.0, 0.0, 0.0, 0.0))
+        source = CodeSource(alive, codes, query, make_dither(codes), ScoreMap(), Times())
         of_seed = []
         for size in [*codes.ends.tolist(), *([n_bits * rotation.width] if n_bits > 1 else [])]:
             source.advance(size)

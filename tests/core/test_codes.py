@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from banditmips.core.answer import Times
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import MAX_BITS, Codes, bytes_for_atom, prefix_ends
@@ -135,7 +136,7 @@ def test_codes_of_rows_are_the_same_however_they_come(n_bits):
 
 def estimates(codes, query, size=None):
     alive = Survivors(None, codes.n, 1, False)
-    source = CodeSource(alive, codes, query, make_dither(codes), ScoreMap(), (0.0, 0.0, 0.0, 0.0))
+    source = CodeSource(alive, codes, query, make_dither(codes), ScoreMap(), Times())
     source.advance(codes.n_cells * codes.n_bits if size is None else size)
     source.fill_radius(1.0, 1.0)
     return np.array([alive.estimate_array, alive.radius_array])

@@ -117,7 +117,7 @@ def test_the_finish_reads_no_further_than_a_row_can_win():
     query, codes = np.random.default_rng(4).normal(size=D), known.codes
     for k in (1, 3):
         alive = Survivors(None, N, k, False)
-        source = CodeSource(alive, codes, query, known.dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
+        source = CodeSource(alive, codes, query, known.dither, ScoreMap(), Times())
         exact = Counted(Rows([atoms]), query, 0, ScoreMap(), None, None)
         outcome = race(source, CodeRule(0.01, N), exact, Limits(0.01))
         assert outcome.stop_reason is StopReason.FINISHED_EXACTLY

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from banditmips.atoms import DenseStore
+from banditmips.core.answer import Times
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import Codes
@@ -220,7 +221,7 @@ def test_rounds_on_codes(n_bits, absolute, k):
         cells = CodedCells(atoms, query, centre, rotation.rotated, dither, n_bits, rotation.rounding)
         sizes = codes.ends.tolist() + ([n_bits * rotation.width] if n_bits > 1 else [])
         slow = slow_race(cells, Rule("codes", DELTA, N, k, absolute), sizes, np.arange(N))
-        source = CodeSource(Survivors(None, N, k, absolute), codes, query, dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
+        source = CodeSource(Survivors(None, N, k, absolute), codes, query, dither, ScoreMap(), Times())
         exact = RowsExact(Rows([atoms]), query, 0, ScoreMap(), None, None)
         outcome = race(source, CodeRule(DELTA, N), exact, Limits(DELTA, traced=True))
         compare(slow, outcome, k, absolute)
@@ -237,7 +238,7 @@ def test_estimates_and_radii_on_codes_are_those_of_the_slow_race():
     dither = make_dither(codes)
     cells = CodedCells(atoms, query, centre, rotation.rotated, dither, 3, rotation.rounding)
     alive = Survivors(None, N, 1, False)
-    source = CodeSource(alive, codes, query, dither, ScoreMap(), (0.0, 0.0, 0.0, 0.0))
+    source = CodeSource(alive, codes, query, dither, ScoreMap(), Times())
     for size in [*codes.ends.tolist(), 3 * rotation.width]:
         source.advance(size)
         source.fill_radius(5.0, 1.0)

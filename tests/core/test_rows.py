@@ -69,6 +69,44 @@ def test_several_matrices_are_one_after_another():
     np.testing.assert_array_equal(out, whole[np.ix_(rows, [49, 3])])
 
 
+def unaligned(atoms):
+    """The same numbers at places that are no multiples of their size."""
+    table = np.zeros(atoms.shape, dtype=[("before", "u1"), ("value", atoms.dtype)])
+    table["value"] = atoms
+    return table["value"]
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS, "unaligned"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "f2"])
+@pytest.mark.parametrize("size", [1, 7, 2_047, 2_049, 6_000])
+def test_products_of_pairs_are_those_of_rows_one_by_one(layout, dtype, size):
+    """To the bit: a query gives in a batch what it gives alone, and in every order of the atoms."""
+    rng = np.random.default_rng(size)
+    plain = made(dtype, (600, size))
+    atoms = (LAYOUTS | {"unaligned": unaligned})[layout](plain)
+    queries = list(rng.normal(size=(5, size)))
+    rows, places = np.sort(rng.integers(600, size=700)), rng.integers(5, size=700)
+    found = Rows([atoms]).pair_products(rows, places, queries)
+    one_by_one = Rows([np.ascontiguousarray(atoms)])
+    expected = [one_by_one.scores(rows[[t]], None, queries[places[t]], PRODUCT)[0] for t in range(rows.size)]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(
+        Rows([atoms]).scores(rows[::-1].copy(), None, queries[0], PRODUCT),
+        one_by_one.scores(rows[::-1].copy(), None, queries[0], PRODUCT),
+    )
+
+
+def test_pairs_of_what_is_not_there_are_refused():
+    read = Rows([np.ones((20, 4))])
+    with pytest.raises(IndexError, match="row 20 is not one of the 20 atoms"):
+        read.pair_products(np.array([20]), np.array([0]), [np.ones(4)])
+    with pytest.raises(IndexError, match="row 1 is not one of the 1 atoms"):
+        read.pair_products(np.array([0]), np.array([1]), [np.ones(4)])
+    with pytest.raises(ValueError, match="queries must have 4 entries, got 3"):
+        read.pair_products(np.array([0]), np.array([0]), [np.ones(3)])
+    assert read.pair_products(np.array([], dtype=np.int64), np.array([], dtype=np.int64), []).size == 0
+
+
 @pytest.mark.parametrize("layout", ["C", "Fortran"])
 @pytest.mark.parametrize("n", [1, 7, 8, 15])
 def test_equal_atoms_have_equal_scores_to_the_last_bit(layout, n):

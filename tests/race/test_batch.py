@@ -34,8 +34,10 @@ def hopeless(n=3_000, d=2_048, m=40, seed=0):
 @pytest.mark.parametrize("data", [planted, hopeless])
 @pytest.mark.parametrize("k", [1, 10])
 @pytest.mark.parametrize("fitted", [True, False])
-def test_a_batch_finds_what_its_queries_find_alone(costs_of_a_server, data, k, fitted):
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_batch_finds_what_its_queries_find_alone(costs_of_a_server, data, k, fitted, order):
     atoms, queries = data()
+    atoms = np.asarray(atoms, order=order)
     search = bm.BanditMIPS().fit(atoms).search if fitted else lambda q, k: bm.search(atoms, q, k)
     together, alone = search(queries, k=k), [search(query, k=k) for query in queries]
     np.testing.assert_array_equal(together.indices, [one.indices for one in alone])
@@ -62,6 +64,30 @@ def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server):
     np.testing.assert_array_equal(raced, np.arange(raced.size))
     assert set(result.stop_reason) == {StopReason.FINISHED_EXACTLY}
     assert result.n_multiplies[-1] == atoms.size
+
+
+def test_an_account_of_races():
+    """All products take 10 for each query that shares them, and one more that shares them takes 4."""
+    account = batch.Account(10.0, 100, more_time=4.0)
+    assert account.allows_more
+    assert account.n_sharing == 100
+    account.add(49.0, in_vain=True)
+    assert account.allows_more  # a twentieth of 1,000
+    account.add(7.0, in_vain=False)
+    assert not account.allows_more  # as long as somebody needs the products, an answer without them saves 4
+    assert account.n_sharing == 50
+    for _ in range(4):
+        account.add(1.0, in_vain=False)
+    assert account.allows_more
+    assert account.n_sharing == 16
+
+    nobody_lost = batch.Account(10.0, 100, more_time=4.0)
+    for _ in range(50):
+        nobody_lost.add(9.0, in_vain=False)
+    assert nobody_lost.allows_more
+    assert nobody_lost.n_sharing == 1
+    nobody_lost.add(9.0, in_vain=True)
+    assert not nobody_lost.allows_more
 
 
 @pytest.mark.parametrize("data", [planted, hopeless])

@@ -37,6 +37,11 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert costs.stream_of(100_000_000) == costs.stream
     assert full_time(costs, 1_000, 1_000, 4, True) == pytest.approx(1e6 * costs.near_stream)
     assert full_time(costs, 10_000, 10_000, 8, True) == pytest.approx(2e8 * costs.stream)
+    # Queries that come together share what it takes to read the atoms, and no more.
+    shared = [full_time(costs, 10_000, 10_000, 4, True, m) for m in (1, 2, 8, 64, 1_000)]
+    assert shared == sorted(shared, reverse=True)
+    assert shared[2] == pytest.approx(1e8 * (costs.shared / 8 + costs.product))
+    assert shared[4] == shared[3] > 1e8 * costs.product
     # What BLAS cannot read is multiplied by our own loops.
     assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
 
@@ -56,9 +61,11 @@ def test_sampling_pays_where_few_coordinates_are_needed():
 def test_a_probe_knows_what_stands_out():
     rng = np.random.default_rng(0)
     noise, query = rng.normal(size=(2_000, 3_000)), 1.0 + 0.3 * rng.normal(size=3_000)
-    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
-    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 0, False)
-    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 0, False)
+    far_apart = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 1, 0, False)
+    closer = coordinates_needed(DenseStore(noise + 0.7 * rng.normal(size=(2_000, 1))), query, 5.0, 1, 0, False)
+    of_many = coordinates_needed(DenseStore(noise + 3.0 * rng.normal(size=(2_000, 1))), query, 5.0, 100, 0, False)
+    assert of_many > 3.0 * far_apart  # the hundredth of 2,000 is ahead by half as much as the first
+    alike = coordinates_needed(DenseStore(noise), rng.normal(size=3_000), 5.0, 1, 0, False)
     assert 0.0 < far_apart < closer < 200.0
     assert alike > 1_000.0
 

@@ -31,11 +31,11 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     certain           <- kernels, survivors
     exact             <- certain, rows
     rule              <- survivors
-    loop              <- records, rule, survivors
+    loop              <- exact, records, rule, survivors
     sample_source     <- loop, statistics, survivors
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors
-    direct            <- certain, rows, survivors
+    direct            <- certain, kernels, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels

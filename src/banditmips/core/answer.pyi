@@ -18,7 +18,10 @@ class Times:
     row: float
     full: float
     prepare: float
-    def __init__(self, cell: float = 0.0, row: float = 0.0, full: float = 0.0, prepare: float = 0.0) -> None: ...
+    atom: float
+    def __init__(
+        self, cell: float = 0.0, row: float = 0.0, full: float = 0.0, prepare: float = 0.0, atom: float = 0.0
+    ) -> None: ...
 
 def answer(
     known: Known,

@@ -33,10 +33,18 @@ class Known:
 
 
 class Times:
-    """What things take, in nanoseconds; zeros where not time but multiplies are to be saved."""
+    """What things take, in nanoseconds; zeros where not time but multiplies are to be saved.
 
-    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0):
-        self.cell, self.row, self.full, self.prepare = cell, row, full, prepare
+    Attributes
+    ----------
+    cell, atom : float
+        A cell of an atom's code, and whatever else a round does with an atom.
+    row, full, prepare : float
+        An exact row, all products, and making a query ready.
+    """
+
+    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0, atom=0.0):
+        self.cell, self.row, self.full, self.prepare, self.atom = cell, row, full, prepare, atom
 
 
 def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times):
@@ -77,9 +85,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
             alive.compact()
     # Delta is split over all atoms of the index, whoever takes part.
     rule = CodeRule(limits.delta, codes.n)
-    source = CodeSource(
-        alive, codes, query, known.dither, scores, (times.cell, times.row, times.full, times.prepare)
-    )
+    source = CodeSource(alive, codes, query, known.dither, scores, times)
     source.n_multiplies = n_multiplies
     source.row_cost = exact.cost(alive.row_array[:1])
     source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms

@@ -1,4 +1,4 @@
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ class RotatedQuery:
     def on_centre(self) -> float: ...
     def make_fine(self) -> None: ...
 
+class _Times(Protocol):
+    cell: float
+    atom: float
+    row: float
+    full: float
+    prepare: float
+
 class CodeSource(Source):
     row_cost: int
     leads_for_multiplies: bool
@@ -34,7 +41,7 @@ class CodeSource(Source):
         query: NDArray[np.float64],
         dither: NDArray[np.uint8],
         scores: ScoreMap,
-        costs: tuple[float, float, float, float],
+        times: _Times,
     ) -> None: ...
     @property
     def hopeless(self) -> bool: ...

@@ -112,9 +112,8 @@ cdef class CodeSource(Source):
     query : float64 array of shape (d,)
     dither : uint8 array of shape (width,)
     scores : ScoreMap
-    costs : tuple
-        Nanoseconds of one cell, of an exact row, of all products, and of preparing the query. All zero where not time
-        but multiplies are to be saved.
+    times : Times
+        What things take (`banditmips.core.answer.Times`).
 
     Attributes
     ----------
@@ -136,7 +135,7 @@ cdef class CodeSource(Source):
     cdef object _query, _dither
     cdef const float[::1] _scales, _errors
     cdef int64_t[::1] sums
-    cdef double cell_time, row_time, full_time, prepare_time
+    cdef double cell_time, atom_time, row_time, full_time, prepare_time
     cdef double deviation_of_rounding, quantile
     cdef readonly bint hopeless
     cdef readonly double time_spent
@@ -145,10 +144,11 @@ cdef class CodeSource(Source):
     cdef public int64_t row_cost
     cdef public bint leads_for_multiplies
 
-    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, costs):
+    def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, times):
         self.alive, self.codes, self.scores = alive, codes, scores
         self._query, self._dither = query, dither
-        self.cell_time, self.row_time, self.full_time, self.prepare_time = costs
+        self.cell_time, self.atom_time, self.row_time = times.cell, times.atom, times.row
+        self.full_time, self.prepare_time = times.full, times.prepare
         self.most = codes.n_cells * codes.n_bits
         # Having read all bits of a code is not to know the score: there is no end where a race would be exhausted.
         self.population = self.most + 1
@@ -191,9 +191,9 @@ cdef class CodeSource(Source):
 
     cdef double _time_of_round(self, int64_t size) noexcept:
         """What the next round takes for all survivors, if it reaches `size` cells."""
-        if size <= self.codes.n_cells:
-            return self.alive.n * (size - self.size) * self.cell_time + ROUND_TIME
-        return self.alive.n * self._fine_time() + ROUND_TIME + FINE_PART * self.prepare_time
+        cdef double of_atom = self.atom_time
+        of_atom += (size - self.size) * self.cell_time if size <= self.codes.n_cells else self._fine_time()
+        return self.alive.n * of_atom + ROUND_TIME + (FINE_PART * self.prepare_time if size > self.codes.n_cells else 0.0)
 
     cdef double _fine_time(self) noexcept:
         """What all bits of an atom take: every plane of them meets a query of more bits than the signs do."""
@@ -202,12 +202,13 @@ cdef class CodeSource(Source):
     cdef double _time_left(self):
         """What reading on to the end would take, by the estimates of now: all signs, all bits if there are more, rows."""
         cdef int64_t last = self.codes.n_rungs - 1
-        cdef double signs = self.alive.n * max(self.codes.n_cells - self.size, 0) * self.cell_time
+        cdef int64_t n_cells = max(self.codes.n_cells - self.size, 0)
+        cdef double signs = self.alive.n * (n_cells * self.cell_time + (self.atom_time if n_cells else 0.0))
         cdef double n_left = self._will_be_left(last, self.quantile) if self.size < self.codes.n_cells else self.alive.n
         cdef double rows = n_left * self.row_time
         cdef double fine
         if self.codes.n_bits > 1:
-            fine = n_left * self._fine_time() + FINE_PART * self.prepare_time
+            fine = n_left * (self._fine_time() + self.atom_time) + FINE_PART * self.prepare_time
             rows = min(rows, fine + self._will_be_left(last + 1, self.quantile) * self.row_time)
         return signs + rows
 

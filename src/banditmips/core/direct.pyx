@@ -10,8 +10,9 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery
+from banditmips.core.kernels cimport BM_STRETCH
 from banditmips.core.rows cimport Rows
-from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+from banditmips.core.survivors cimport Survivors, keep_largest, kth_largest, ranked
 
 cdef double ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms."""
@@ -56,44 +57,65 @@ cdef class Best:
         self.count = min(self.count + 1, self.k)
 
 
-def best_of_all(products, array, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
-    """The best k by the products of all atoms; rows that rounding cannot tell from those are summed again, exactly.
+ctypedef fused real:
+    float
+    double
+
+
+def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k, bint absolute):
+    """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
     ----------
     products : array of shape (n,)
         Of the atoms with the query, as BLAS gives them.
+    squares : float
+        Sum of the squares of the query's entries.
 
     Returns
     -------
-    Best, or None where a number is not finite.
+    int64 array, or None where a product is not finite.
     """
-    cdef Py_ssize_t n = rows.n, t, top = 0
-    cdef double bar, slack, largest = -INFINITY, total = 0.0
-    ranked = np.abs(products, dtype=np.float64) if absolute else products.astype(np.float64, copy=False)
-    cdef const double[::1] values = ranked
+    cdef Py_ssize_t n = products.shape[0], d = array.shape[1], t, top = 0, n_close = 0
+    cdef double value, bar, slack, largest = -INFINITY, total = 0.0
     cdef double[::1] heap = np.empty(k)
-    for t in range(n):
-        total += values[t]
-        if values[t] > largest:
-            top, largest = t, values[t]
+    with nogil:
+        for t in range(n):
+            value = fabs(products[t]) if absolute else products[t]
+            total += value
+            if value > largest:
+                top, largest = t, value
+            if t < k or value > heap[0]:
+                keep_largest(value, &heap[0], min(t, k), k)
     if not isfinite(total):
         return None
     # The norm of the best row stands for those of all that could be close to it.
     norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
     limits = np.finfo(array.dtype)
-    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(query.moments.squares)
+    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(squares)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    slack += 2.0 * limits.tiny * sqrt(rows.d) * (sqrt(rows.d) + norm)
+    slack += 2.0 * limits.tiny * sqrt(d) * (sqrt(d) + norm)
+    bar = heap[0] - slack
+    close = np.empty(min(n, 2 * k), dtype=np.int64)
+    cdef int64_t[::1] rows = close
+    for t in range(n):
+        if (fabs(products[t]) if absolute else products[t]) >= bar:
+            if n_close == rows.shape[0]:
+                close = np.concatenate([close, np.empty(min(n, 2 * n_close) - n_close, dtype=np.int64)])
+                rows = close
+            rows[n_close] = t
+            n_close += 1
+    return close[:n_close]
+
+
+def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):
+    """The best k of these rows by their exact scores; None where one is not finite."""
+    cdef Py_ssize_t t
     best = Best(k, absolute)
-    bar = kth_largest(&values[0], n, k, &heap[0]) - slack
-    close = np.flatnonzero(ranked >= bar)
-    cdef const int64_t[::1] chosen = close
-    cdef const double[::1] scores = rows.scores(close, None, query.exact, 0)
-    for t in range(chosen.shape[0]):
+    for t in range(rows.shape[0]):
         if not isfinite(scores[t]):
             return None
-        best.add(chosen[t], scores[t])
+        best.add(rows[t], scores[t])
     return best
 
 
@@ -165,7 +187,7 @@ cdef class Direct:
         best = Best(self.k, self.absolute)
         cdef Py_ssize_t done, t, place, n_read = 0, n_to_read = 0
         cdef double score, bar = -INFINITY
-        cdef double[1024] room
+        cdef double[BM_STRETCH] room
         with nogil:
             for done in range(alive.n):
                 # The most promising of those that are left comes next.

@@ -8,6 +8,9 @@ cdef class Exact:
     cdef public int64_t row_cost
     cpdef scores(self, rows)
     cpdef int64_t cost(self, rows) except -1
+    cdef int fill(self, const int64_t* rows, Py_ssize_t count, double* out) except -1
+    cdef int _copy(self, const double[::1] scores, double* out) except -1
+    cdef int64_t cost_of(self, const int64_t* rows, Py_ssize_t count) except -1
 
 
 cdef class RowsExact(Exact):

@@ -2,12 +2,13 @@
 
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from functools import partial
 
 import numpy as np
 
-from banditmips._threads import in_pieces
+from banditmips._threads import in_pieces, n_threads
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.rows cimport Rows
 
@@ -31,6 +32,28 @@ cdef class Exact:
     cpdef int64_t cost(self, rows) except -1:
         """Multiplies that the exact scores of these rows take."""
         return rows.size * self.row_cost
+
+    cdef int fill(self, const int64_t* rows, Py_ssize_t count, double* out) except -1:
+        """Put the exact scores of these rows into `out`."""
+        if count:
+            self._copy(self.scores(_as_array(rows, count)), out)
+        return 0
+
+    cdef int _copy(self, const double[::1] scores, double* out) except -1:
+        memcpy(out, &scores[0], scores.shape[0] * sizeof(double))
+        return 0
+
+    cdef int64_t cost_of(self, const int64_t* rows, Py_ssize_t count) except -1:
+        """Multiplies that the exact scores of these rows take."""
+        return self.cost(_as_array(rows, count))
+
+
+cdef object _as_array(const int64_t* rows, Py_ssize_t count):
+    array = np.empty(count, dtype=np.int64)
+    cdef int64_t[::1] entries = array
+    if count:
+        memcpy(&entries[0], rows, count * sizeof(int64_t))
+    return array
 
 
 cdef class RowsExact(Exact):
@@ -75,6 +98,26 @@ cdef class RowsExact(Exact):
             if not isfinite(checked[t]):
                 self._complain(int(rows[t]))
         return sums
+
+    cdef int fill(self, const int64_t* rows, Py_ssize_t count, double* out) except -1:
+        cdef Py_ssize_t t, d = self._query.shape[0]
+        cdef bint is_plain = self._objective == 0 and self._columns is None and self._rows.are_contiguous
+        if type(self) is not RowsExact or not is_plain or (count * d >= _LEAST_SUMMED and n_threads() > 1):
+            return Exact.fill(self, rows, count, out)
+        with nogil:
+            self._rows.fill_products(rows, count, &self._query[0], out)
+            for t in range(count):
+                if self._map._has_factors:
+                    out[t] *= self._map._factors[rows[t]]
+                if self._map._has_offsets:
+                    out[t] += self._map._offsets[rows[t]]
+        for t in range(count):
+            if not isfinite(out[t]):
+                self._complain(int(rows[t]))
+        return 0
+
+    cdef int64_t cost_of(self, const int64_t* rows, Py_ssize_t count) except -1:
+        return count * self.row_cost if type(self) is RowsExact else Exact.cost_of(self, rows, count)
 
 
 cdef class ReaderExact(Exact):

@@ -4,16 +4,20 @@ Algorithm 1 of the paper, with rounds that grow, k, epsilon and a budget, over w
 whatever rule says who is beaten. A trace is a record of what this loop did.
 """
 
-from libc.stdint cimport int64_t
+from libc.math cimport INFINITY, fabs, isnan
+from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
+from banditmips.core.exact cimport Exact
 from banditmips.core.records import Round, StopReason
 from banditmips.core.rule cimport Rule, drop_by_intervals, round_share
-from banditmips.core.survivors cimport Survivors
+from banditmips.core.survivors cimport Survivors, kth_largest
 
 N_TRACED = 32
 """Leading atoms that a trace keeps for each round."""
+_FEW = 64
+"""Scores that are sorted as fast as the best of them are found."""
 _SEPARATED, _EXHAUSTED = StopReason.SEPARATED, StopReason.EXHAUSTED
 _FINISHED, _EPSILON, _BUDGET = StopReason.FINISHED_EXACTLY, StopReason.EPSILON, StopReason.BUDGET
 
@@ -113,10 +117,10 @@ class Outcome:
     def best(self, Py_ssize_t k, bint absolute):
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
         scores = np.abs(self.scores) if absolute else self.scores
-        places = np.arange(scores.size)
-        if scores.size > k:
-            bar = np.partition(scores, scores.size - k)[scores.size - k]
-            places = np.flatnonzero(scores >= bar)
+        if scores.size <= max(2 * k, _FEW):
+            return np.lexsort((self.survivors, -scores))[:k]
+        bar = np.partition(scores, scores.size - k)[scores.size - k]
+        places = np.flatnonzero(scores >= bar)
         return places[np.lexsort((self.survivors[places], -scores[places]))[:k]]
 
     def best_exactly(self, Py_ssize_t k, bint absolute, exact):
@@ -132,10 +136,14 @@ class Outcome:
 
     def _adopt(self, Survivors alive):
         """Take exact scores that are known already."""
-        for t, row in enumerate(self.survivors.tolist()):
-            score = alive.known_score(row)
-            if score == score:
-                self.scores[t], self.radius[t], self.exact[t] = score, 0.0, True
+        cdef double[::1] scores = self.scores, radius = self.radius
+        cdef uint8_t[::1] exact = self.exact.view(np.uint8)
+        cdef double score
+        cdef Py_ssize_t t
+        for t in range(alive.n):
+            score = alive.known_score(alive.rows[t])
+            if not isnan(score):
+                scores[t], radius[t], exact[t] = score, 0.0, 1
 
 
 def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
@@ -243,28 +251,43 @@ def can_lead(Survivors alive, exact, limits, int64_t n_multiplies):
     return n_multiplies + exact.cost(alive.row_array[alive.leaders(alive.k)]) <= limits.budget
 
 
-def lead(Survivors alive, exact):
+def lead(Survivors alive, Exact exact):
     """Compute the exact scores of the k leaders, which raises the bar; return the multiplies that this took."""
-    rows = alive.row_array[alive.leaders(alive.k)]
-    cdef int64_t n_multiplies = learn(alive, rows, exact)
-    known = np.array([alive.known_score(row) for row in rows.tolist()])
-    if known.size == alive.k:
-        alive.bar = max(alive.bar, float((np.abs(known) if alive.absolute else known).min()))
+    cdef int64_t[::1] rows = np.empty(alive.k, dtype=np.int64)
+    cdef Py_ssize_t t, count = alive.find_leaders(min(alive.k, alive.n), &rows[0])
+    cdef double score, least = INFINITY
+    for t in range(count):
+        rows[t] = alive.rows[rows[t]]
+    cdef int64_t n_multiplies = _learn(alive, &rows[0], count, exact)
+    for t in range(count):
+        score = alive.known_score(rows[t])
+        least = min(least, fabs(score) if alive.absolute else score)
+    if count == alive.k:
+        alive.bar = max(alive.bar, least)
     return n_multiplies
 
 
-def learn(Survivors alive, rows, exact):
+def learn(Survivors alive, const int64_t[::1] rows, Exact exact):
     """Compute the exact scores of these rows, unless they are known; return the multiplies that this took."""
-    fresh = np.array([row for row in rows.tolist() if np.isnan(alive.known_score(row))], dtype=np.int64)
-    scores = exact.scores(fresh)
-    alive.make_room_for_known(fresh.size)
-    cdef Py_ssize_t t
-    for t in range(fresh.size):
+    return _learn(alive, &rows[0], rows.shape[0], exact) if rows.shape[0] else 0
+
+
+cdef int64_t _learn(Survivors alive, const int64_t* rows, Py_ssize_t count, Exact exact) except -1:
+    cdef int64_t[::1] fresh = np.empty(count, dtype=np.int64)
+    cdef double[::1] scores = np.empty(count)
+    cdef Py_ssize_t t, n_fresh = 0
+    for t in range(count):
+        if isnan(alive.known_score(rows[t])):
+            fresh[n_fresh] = rows[t]
+            n_fresh += 1
+    exact.fill(&fresh[0], n_fresh, &scores[0])
+    alive.make_room_for_known(n_fresh)
+    for t in range(n_fresh):
         alive.learn(fresh[t], scores[t])
-    return exact.cost(fresh)
+    return exact.cost_of(&fresh[0], n_fresh)
 
 
-def finish(outcome, Source source, exact, bint may_skip):
+def finish(outcome, Source source, Exact exact, bint may_skip):
     """Replace the survivors' estimates by exact scores, of all that can still be among the best k.
 
     They are taken in the order of their estimates, a few at a time; if `may_skip`, one whose interval ends below what k exact
@@ -272,30 +295,52 @@ def finish(outcome, Source source, exact, bint may_skip):
     say nothing more about single scores: there nobody is left out.
     """
     cdef Survivors alive = source.alive
+    cdef Py_ssize_t n = outcome.scores.size, next_one = 0, n_done = 0, begun, most, t
     ranking = np.abs(outcome.scores) if alive.absolute else outcome.scores
-    left = np.argsort(-ranking, kind="stable")
-    upper = ranking + alive.reach * outcome.radius
-    scores = np.full(left.size, np.nan)
+    order = np.argsort(-ranking, kind="stable")
+    taken = np.empty(n, dtype=np.int64)  # places, in the order in which they are taken
+    cdef const int64_t[::1] in_order = order
+    cdef const double[::1] upper = ranking + alive.reach * outcome.radius
+    cdef int64_t[::1] places = taken
     cdef double bar = alive.bar
-    cdef Py_ssize_t n_done = 0, count
-    while left.size:
-        count = left.size if not may_skip else min(max(alive.k, n_done), left.size)
-        batch, left = left[:count], left[count:]
-        rows = outcome.survivors[batch]
-        known = np.where(outcome.exact[batch], outcome.scores[batch], np.nan)
-        fresh = np.isnan(known)
-        if fresh.any():
-            known[fresh] = exact.scores(rows[fresh])
-            # What the rounds have seen of them need not be multiplied again.
-            outcome.n_multiplies += exact.cost(rows[fresh]) - source.seen(batch[fresh])
-        scores[batch] = known
-        n_done += count
-        if may_skip and left.size and n_done >= alive.k:
-            done = scores[~np.isnan(scores)]
-            done = np.abs(done) if alive.absolute else done
-            bar = max(bar, float(np.partition(done, done.size - alive.k)[done.size - alive.k]))
-            left = left[~(upper[left] < bar)]
-    computed = ~np.isnan(scores)
-    outcome.scores = np.where(computed, scores, outcome.scores)
-    outcome.radius = np.where(computed, 0.0, outcome.radius)
-    outcome.exact = computed
+    done = np.zeros(n, dtype=np.bool_)
+    while next_one < n:
+        begun = n_done
+        most = max(alive.k, n_done) if may_skip else n
+        while next_one < n and n_done - begun < most:
+            t = in_order[next_one]
+            next_one += 1
+            if may_skip and begun >= alive.k and upper[t] < bar:
+                continue
+            places[n_done] = t
+            n_done += 1
+        if n_done > begun:
+            outcome.n_multiplies += _score(outcome, source, exact, taken[begun:n_done])
+            done[taken[begun:n_done]] = True
+        if may_skip and next_one < n and n_done >= alive.k:
+            bar = max(bar, _kth_best(alive, outcome.scores, places[:n_done]))
+    outcome.exact = done
+
+
+cdef int64_t _score(outcome, Source source, Exact exact, places) except -1:
+    """Put in exact scores at these places, unless they are there; return the multiplies that this took."""
+    fresh = places[~outcome.exact[places]]
+    cdef Py_ssize_t t, count = fresh.size
+    cdef const int64_t[::1] chosen = fresh
+    cdef int64_t[::1] rows = outcome.survivors[fresh]
+    cdef double[::1] scores = outcome.scores, radius = outcome.radius, found = np.empty(count)
+    if count == 0:
+        return 0
+    exact.fill(&rows[0], count, &found[0])
+    for t in range(count):
+        scores[chosen[t]], radius[chosen[t]] = found[t], 0.0
+    # What the rounds have seen of them need not be multiplied again.
+    return exact.cost_of(&rows[0], count) - source.seen(fresh)
+
+
+cdef double _kth_best(Survivors alive, const double[::1] scores, const int64_t[::1] places):
+    """The k-th best of the scores at these places."""
+    cdef Py_ssize_t t
+    for t in range(places.shape[0]):
+        alive.lower[t] = fabs(scores[places[t]]) if alive.absolute else scores[places[t]]
+    return kth_largest(alive.lower, places.shape[0], alive.k, alive.heap)

@@ -9,7 +9,8 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
-    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, bm_kernels,
+    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_STRETCH,
+    bm_kernels,
 )
 
 cnp.import_array()
@@ -18,8 +19,12 @@ _DTYPES = {
     "f2": BM_F16, "f4": BM_F32, "f8": BM_F64, "b1": BM_U8,
     "i1": BM_I8, "i2": BM_I16, "i4": BM_I32, "i8": BM_I64, "u1": BM_U8, "u2": BM_U16, "u4": BM_U32, "u8": BM_U64,
 }
+
+
 cdef enum:
-    STRETCH = 1024  # entries that are converted together
+    NEIGHBOURS = 256  # rows of which a stretch each is held at a time
+    PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
+    ABREAST = 8  # columns that are read together: a cache line of what they become
 
 
 def is_readable(dtype):
@@ -55,6 +60,7 @@ cdef class Rows:
             self.segments[s].row_stride, self.segments[s].column_stride = array.strides
             self.segments[s].dtype = _DTYPES[array.dtype.str[1:]]
             self.n += array.shape[0]
+        self.are_contiguous = all(array.strides[1] == array.itemsize for array in self.arrays)
 
     def __dealloc__(self):
         free(self.segments)
@@ -66,7 +72,7 @@ cdef class Rows:
         return &self.segments[s]
 
     cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil:
-        """Sum the terms of a row over all columns, in double precision; `room` is for STRETCH numbers."""
+        """Sum the terms of a row over all columns, in double precision; `room` is for BM_STRETCH numbers."""
         cdef const Segment* segment = self.segment_of(row)
         cdef const char* start = segment.base + (row - segment.first) * segment.row_stride
         cdef int64_t first, count
@@ -77,7 +83,7 @@ cdef class Rows:
             return _sum(<const double*> start, query, self.d, objective)
         first = 0
         while first < self.d:
-            count = min(<int64_t> STRETCH, self.d - first)
+            count = min(<int64_t> BM_STRETCH, self.d - first)
             bm_kernels().to_f64(
                 segment.dtype, start + first * segment.column_stride, segment.column_stride, count, room
             )
@@ -114,7 +120,7 @@ cdef class Rows:
         cdef double total = 0.0
         first = 0
         while first < columns.shape[0]:
-            count = min(<int64_t> STRETCH, columns.shape[0] - first)
+            count = min(<int64_t> BM_STRETCH, columns.shape[0] - first)
             bm_kernels().gather(segment.dtype, start, segment.column_stride, &columns[first], count, room)
             total += _sum(room, query + first, count, objective)
             first += count
@@ -124,26 +130,106 @@ cdef class Rows:
         """Sum the objective's terms of each row over the given columns (None: all of them)."""
         out = np.empty(rows.shape[0])
         cdef double[::1] sums = out
-        cdef double[1024] room
+        cdef double[BM_STRETCH] room
         cdef const int64_t[::1] chosen = columns if columns is not None else np.empty(0, dtype=np.int64)
         cdef bint whole = columns is None
         cdef int64_t t
         if rows.shape[0] == 0 or query.shape[0] == 0:
             out[:] = 0.0
             return out
+        if whole and objective == 0 and rows.shape[0] > 1 and not self.are_contiguous:
+            # Neighbouring rows share cache lines.
+            order, places = np.argsort(rows, kind="stable"), np.zeros(rows.shape[0], dtype=np.int64)
+            out[order] = self.pair_products(np.asarray(rows)[order], places, [np.asarray(query)])
+            return out
         self.check(rows)
         with nogil:
-            t = 0
-            while whole and objective == 0 and t + 4 <= rows.shape[0]:
-                if not self.sum_four(&rows[t], &query[0], &sums[t]):
-                    break
-                t += 4
-            for t in range(t, rows.shape[0]):
-                if whole:
-                    sums[t] = self.sum_terms(rows[t], &query[0], objective, room)
-                else:
-                    sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
+            if whole and objective == 0:
+                self.fill_products(&rows[0], rows.shape[0], &query[0], &sums[0])
+            else:
+                for t in range(rows.shape[0]):
+                    if whole:
+                        sums[t] = self.sum_terms(rows[t], &query[0], objective, room)
+                    else:
+                        sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
         return out
+
+    cdef void fill_products(self, const int64_t* rows, int64_t count, const double* query, double* sums) noexcept nogil:
+        """Sum the products of each row over all columns."""
+        cdef double[BM_STRETCH] room
+        cdef int64_t t = 0
+        while t + 4 <= count and self.sum_four(&rows[t], query, &sums[t]):
+            t += 4
+        for t in range(t, count):
+            sums[t] = self.sum_terms(rows[t], query, 0, room)
+
+    def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
+        """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
+
+        Parameters
+        ----------
+        rows : int64 array, sorted
+        places : int64 array
+            Which of the queries goes with each row.
+        queries : sequence of arrays of shape (d,), of types for which `is_readable` is true
+        """
+        out = np.zeros(rows.shape[0])
+        cdef Rows second = Rows([query[np.newaxis] for query in queries] or [np.empty((0, self.d))])
+        if second.d != self.d:
+            raise ValueError(f"queries must have {self.d} entries, got {second.d}")
+        self.check(rows)
+        second.check(places)
+        if rows.shape[0]:
+            self._add_pairs(rows, second, places, out)
+        return out
+
+    cdef int _add_pairs(
+        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
+    ) except -1:
+        """Add up stretch by stretch, so many rows at a time that their stretches stay in the cache."""
+        cdef int64_t begin = 0, end, t, first, count, n_rows
+        cdef double[::1] room = np.empty(min(<int64_t> NEIGHBOURS, <int64_t> rows.shape[0]) * PITCH)
+        cdef double[::1] query_room = np.empty(queries.n * PITCH)
+        cdef Place[NEIGHBOURS] of_rows
+        cdef Place* of_queries = <Place*> calloc(queries.n, sizeof(Place))
+        cdef const double* row
+        if of_queries == NULL:
+            raise MemoryError("there is no memory for the list of queries")
+        with nogil:
+            while begin < rows.shape[0]:
+                for t in range(queries.n):
+                    of_queries[t] = queries._place_of(t)
+                end, n_rows = begin, 0
+                while end < rows.shape[0] and (n_rows < NEIGHBOURS or rows[end] == rows[end - 1]):
+                    if end == begin or rows[end] != rows[end - 1]:
+                        of_rows[n_rows] = self._place_of(rows[end])
+                        n_rows += 1
+                    end += 1
+                first = 0
+                while first < self.d:
+                    count = min(<int64_t> BM_STRETCH, self.d - first)
+                    _read_stretch(of_queries, queries.n, count, &query_room[0])
+                    _read_stretch(of_rows, n_rows, count, &room[0])
+                    row = &room[0]
+                    for t in range(begin, end):
+                        if t > begin and rows[t] != rows[t - 1]:
+                            row += PITCH
+                        sums[t] += bm_kernels().dot_exact_f64(row, &query_room[places[t] * PITCH], count)
+                    first += count
+                begin = end
+        free(of_queries)
+        return 0
+
+    cdef Place _place_of(self, int64_t row) noexcept nogil:
+        cdef const Segment* segment = self.segment_of(row)
+        cdef Place place
+        place.entry = segment.base + (row - segment.first) * segment.row_stride
+        place.stride, place.dtype = segment.column_stride, segment.dtype
+        place.width = sizeof(float) if segment.dtype == BM_F32 else sizeof(double) if segment.dtype == BM_F64 else 0
+        # Not every array lies where its numbers can be loaded at once.
+        if place.width and (<size_t> place.entry % place.width or place.stride % place.width):
+            place.width = 0
+        return place
 
     def gather(self, const int64_t[::1] rows, const int64_t[::1] columns, double[:, :] out):
         """Put the entries at ``rows x columns`` into `out`, whose rows must be contiguous."""
@@ -166,6 +252,38 @@ cdef class Rows:
         for t in range(rows.shape[0]):
             if not 0 <= rows[t] < self.n:
                 raise IndexError(f"row {rows[t]} is not one of the {self.n} atoms")
+
+
+cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil:
+    """Put the next entries of each row into `room`: a few columns of all rows at a time, as they lie in memory."""
+    cdef int64_t j = 0, size
+    cdef Place* place
+    cdef double* out
+    cdef int64_t t
+    while j < count:
+        size, out = min(<int64_t> ABREAST, count - j), room + j
+        for t in range(n_rows):
+            place = &places[t]
+            if size == ABREAST and place.width == sizeof(float):
+                _widen(<const float*> place.entry, place.stride // <int64_t> sizeof(float), out)
+            elif size == ABREAST and place.width == sizeof(double):
+                _widen(<const double*> place.entry, place.stride // <int64_t> sizeof(double), out)
+            else:
+                bm_kernels().to_f64(place.dtype, place.entry, place.stride, size, out)
+            place.entry += size * place.stride
+            out += PITCH
+        j += size
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:
+    cdef int j
+    for j in range(ABREAST):
+        out[j] = entry[j * stride]
 
 
 cdef double _sum(const double* v, const double* query, int64_t count, int objective) noexcept nogil:

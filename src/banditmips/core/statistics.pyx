@@ -140,3 +140,33 @@ cdef class Sample:
                 variances[t] = self.variance(estimates[leader] - sign * estimates[i], terms, &shares[t])
         free(of_leader)
         return all_variances, all_shares
+
+
+def spread_and_noise(const double[:, ::1] terms, bint absolute):
+    """How far apart the scores of a few atoms are, and the noise of one cell, as the variances of these, from some cells.
+
+    Noise of two halves of the cells has nothing to do with each other: the product of what they say is the spread of the
+    scores alone. Where scores are ranked by size, their level counts like their spread.
+    """
+    cdef int64_t i, j, n = terms.shape[0], size = terms.shape[1], half = size // 2
+    cdef double[::1] middle = np.zeros(size)
+    cdef double one, other, apart, mean, squares, spread = 0.0, noise = 0.0, level = 0.0, levels[2]
+    with nogil:
+        for i in range(n):
+            for j in range(size):
+                middle[j] += terms[i, j] / n
+        for i in range(n):
+            one = other = squares = levels[0] = levels[1] = 0.0
+            for j in range(size):
+                apart = terms[i, j] - middle[j]
+                squares += apart * apart
+                levels[j >= half] += terms[i, j]
+                if j < half:
+                    one += apart
+                else:
+                    other += apart
+            mean = (one + other) / size
+            noise += (squares - size * mean * mean) / (size - 1) / n
+            spread += one / half * (other / (size - half)) / n
+            level += levels[0] / half * (levels[1] / (size - half)) / n
+    return (max(spread, level) if absolute else spread), noise

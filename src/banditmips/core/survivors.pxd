@@ -28,4 +28,5 @@ cdef inline double ranked(Survivors alive, Py_ssize_t t) noexcept nogil:
     return fabs(alive.estimates[t]) if alive.absolute else alive.estimates[t]
 
 
+cdef void keep_largest(double value, double* heap, Py_ssize_t size, Py_ssize_t k) noexcept nogil
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil

@@ -11,33 +11,35 @@ _NO_ROWS, _NO_SCORES = np.empty(0, dtype=np.int64), np.empty(0)
 
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil:
     """The k-th largest of n values (k <= n), by a heap of the k best; `heap` is room for k. NaN is below everything."""
-    cdef Py_ssize_t t, place, child, size = 0
-    cdef double value
+    cdef Py_ssize_t t
     for t in range(n):
-        if size == k and not values[t] > heap[0]:
-            continue
-        value = -INFINITY if isnan(values[t]) else values[t]
-        if size < k:  # sift up: the smallest is on top
-            place = size
-            size += 1
-            while place > 0 and heap[(place - 1) // 2] > value:
-                heap[place] = heap[(place - 1) // 2]
-                place = (place - 1) // 2
-            heap[place] = value
-        else:
-            place = 0
-            while True:
-                child = 2 * place + 1
-                if child >= k:
-                    break
-                if child + 1 < k and heap[child + 1] < heap[child]:
-                    child += 1
-                if heap[child] >= value:
-                    break
-                heap[place] = heap[child]
-                place = child
-            heap[place] = value
+        if t < k or values[t] > heap[0]:
+            keep_largest(values[t], heap, min(t, k), k)
     return heap[0]
+
+
+cdef void keep_largest(double value, double* heap, Py_ssize_t size, Py_ssize_t k) noexcept nogil:
+    """Put a value into a heap of the k largest so far, of which there are `size`; the smallest is on top."""
+    cdef Py_ssize_t place, child
+    value = -INFINITY if isnan(value) else value
+    if size < k:  # sift up
+        place = size
+        while place > 0 and heap[(place - 1) // 2] > value:
+            heap[place] = heap[(place - 1) // 2]
+            place = (place - 1) // 2
+    else:
+        place = 0
+        while True:
+            child = 2 * place + 1
+            if child >= k:
+                break
+            if child + 1 < k and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= value:
+                break
+            heap[place] = heap[child]
+            place = child
+    heap[place] = value
 
 
 cdef class Survivors:

@@ -233,8 +233,7 @@ class ShardQuery(Query):
         assert known.codes is not None
         assert known.dither is not None
         assert scores is not None
-        costs = (times.cell, times.row, times.full, times.prepare)
-        source = _PausingSource(alive, known.codes, self._query, known.dither, scores, costs)
+        source = _PausingSource(alive, known.codes, self._query, known.dither, scores, times)
         source.row_cost = self._exact.cost(alive.row_array[:1])
         return source
 

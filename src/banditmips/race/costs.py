@@ -32,14 +32,18 @@ class Costs:
     stream, near_stream
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache.
-    product
-        A value multiplied by BLAS for one of many queries at once, which read it once.
+    product, shared
+        A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
+        and laid out anew.
     convert
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops.
     row, row_overhead
         A value of a row that is read on its own and multiplied exactly, and going to that row.
     cell, rotate
         A cell of a code, and rotating and rounding one entry of a query.
+    atom
+        An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it (measured: 20 to 50 ns
+        at 1,000 to 60,000 atoms and k up to 100). Certain bounds take half of that.
     gather
         A value read on its own from a row-major matrix: a cache line, most of which is not wanted.
     arithmetic
@@ -54,11 +58,13 @@ class Costs:
     stream: float = 0.23
     near_stream: float = 0.09
     product: float = 0.03
+    shared: float = 0.3
     convert: float = 0.2
     row: float = 0.3
     row_overhead: float = 400.0
     cell: float = 0.015
     rotate: float = 2.0
+    atom: float = 30.0
     gather: float = 25.0
     arithmetic: float = 6.0
     weigh: float = 50.0
@@ -74,7 +80,7 @@ class Costs:
 
 _NEAR, _FAR = 1 << 21, 1 << 23
 """Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
-_MEASURED = ("stream", "near_stream", "product", "row", "cell", "rotate", "gather")
+_MEASURED = ("stream", "near_stream", "product", "shared", "row", "cell", "rotate", "gather")
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -99,18 +105,18 @@ def measure_costs() -> Costs:
     atoms = np.ones((n, d), dtype=np.float32)
     query = np.ones(d, dtype=np.float32)
     every, columns = np.arange(n), rng.permutation(4 * d)[: 4 * size].reshape(4, size)
-    out, rows = np.empty((n, size)), Rows([atoms])
-    # Rows far apart, more of them than any cache holds; and other columns each time: what was read once would be near.
+    out = np.empty((n, size))
+    # More than any cache holds; and other columns each time: what was read once would be near.
     apart = np.empty((n, 4 * d), dtype=np.float32)
     apart[:, :: 4096 // apart.itemsize] = 1.0  # pages that nobody has written to would all be one
     far = Rows([apart])
     gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
-    stream = _best_time(lambda: atoms @ query)
+    stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_stream = _best_time(lambda: near @ query[:n], 10)
-    queries = np.ones((64, n), dtype=np.float32)
-    exact = np.ones(d)
-    one_by_one = _best_time(lambda: rows.scores(every, None, exact, 0), 2)
+    few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
+    exact = np.ones(4 * d)
+    one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
     rotation = Rotation(d, 0)
     # More than the second cache holds, as the codes of an index mostly are.
     n_coded = 16 * n
@@ -118,15 +124,17 @@ def measure_costs() -> Costs:
     codes.first[:] = 0x5555555555555555  # pages that nobody has written to would all be one
     # What is near takes no longer than what is far, nor many products at once longer than one by one: where it seems
     # so, other work was in the way.
-    stream = stream / (n * d)
+    stream = stream / (n * 4 * d)
     near_stream = min(near_stream / (n * n), stream)
-    product = min(_best_time(lambda: queries @ near.T) / (n * n * len(queries)), near_stream)
+    product = min(max(many - few, 0.1 * many) / (n * d * (64 - 8)), near_stream)
+    shared = max(few / (n * d) - 8 * product, product)
     return replace(
         Costs(),
         stream=1e9 * stream,
         near_stream=1e9 * near_stream,
         product=1e9 * product,
-        row=1e9 * one_by_one / (n * d),
+        shared=1e9 * shared,
+        row=1e9 * one_by_one / (n // 2 * 4 * d),
         cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,
         gather=1e9 * gather / (n * size),

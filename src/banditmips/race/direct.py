@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -10,15 +12,15 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.direct import Direct, best_of_all
+from banditmips.core.direct import Direct, best_of, close_to_best
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas
+from banditmips.race.full import can_use_blas, exact_products
 from banditmips.race.known import known_of
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, probe_quantile
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
@@ -84,12 +86,15 @@ def _are_plain(queries: Any) -> bool:
 
 
 class Waiting:
-    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any."""
+    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any.
 
-    __slots__ = ("begun", "query")
+    It is kept as it was given: many copies in double precision take longer to make than one at a time.
+    """
+
+    __slots__ = ("begun", "n_nonzero", "row", "squares")
 
     def __init__(self, query: MeasuredQuery, begun: Outcome | None) -> None:
-        self.query, self.begun = query, begun
+        self.row, self.squares, self.n_nonzero, self.begun = query.given, query.squares, query.n_nonzero, begun
 
 
 class DirectSearch:
@@ -106,12 +111,15 @@ class DirectSearch:
         Whether these atoms and options are of the plain kind.
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
+    certain_time, more_time : float
+        Nanoseconds of certain bounds, and of the products of one more query that shares them.
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self._k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
+        self.certain_time = self.more_time = 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
@@ -125,17 +133,23 @@ class DirectSearch:
                 plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
-        times = code_times(here, atoms.codes, n, store.dtype.itemsize, True, True, n_queries)
+        times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
         if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
-            self.times = times
+            self.times, self.certain_time = times, 0.5 * n * times.atom
+            self.more_time = n * d * here.product * store.dtype.itemsize / 4
+            self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
+
+    def share_products(self, n_queries: int) -> None:
+        """Expect so many queries to share their products."""
+        assert self.times is not None
+        self.times.full = self._full_time(n_queries)
 
     @staticmethod
     def _is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
         return (
             isinstance(atoms.store, DenseStore)
             and can_use_blas(atoms.store.array)
-            and atoms.store.array.flags.c_contiguous
             and 1 <= k <= atoms.store.shape[0]
             and atoms.removed is None
             and atoms.buckets is None
@@ -157,8 +171,9 @@ class DirectSearch:
         store = atoms.store
         assert isinstance(store, DenseStore)
         with np.errstate(over="ignore", invalid="ignore"):
-            products = store.array @ begun.query.given.astype(store.dtype, copy=False)
-        return self.finish(atoms, begun, products)
+            products = store.array @ begun.row.astype(store.dtype, copy=False)
+        found = self.finish(atoms, [begun], products[np.newaxis])
+        return None if found is None else found[0]
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain.
@@ -166,12 +181,14 @@ class DirectSearch:
         Parameters
         ----------
         races : bool
-            Whether codes may be read.
+            Whether anything may be tried before the products.
         """
         query = MeasuredQuery(row)
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= row.size:
             return None
+        if self._direct is not None and not races:
+            return Waiting(query, None)
         if self._direct is None:
             return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
         alive = self._direct.survivors(query)
@@ -180,35 +197,43 @@ class DirectSearch:
             if found is None:
                 return None
             best, n_read = found
-            return Answer((best.indices, best.scores), n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
-        return self._by_codes(atoms, query, alive) if races else Waiting(query, None)
+            pair = (best.indices, best.scores)
+            answer = Answer(pair, n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
+            assert self.times is not None
+            answer.time_spent = n_read * self.times.row
+            return answer
+        return self._by_codes(atoms, query, alive)
 
     def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
         plan, options = self._sampling[query.unevenness > EVEN_ENOUGH], self.options
         if plan is None:
             return False
-        quantile = probe_quantile(plan.n, options.delta)
-        needed = coordinates_needed(atoms.store, query.exact, quantile, options.seed, options.absolute)
+        quantile = probe_quantile(plan.n, self._k, options.delta)
+        needed = coordinates_needed(atoms.store, query.exact, quantile, self._k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
-    def finish(self, atoms: AtomSet, waiting: Waiting, products: NDArray[Any]) -> Answer | None:
-        """Answer by all products; None where one of them is not finite."""
-        store, query, begun = atoms.store, waiting.query, waiting.begun
+    def finish(self, atoms: AtomSet, waiting: Sequence[Waiting], products: NDArray[Any]) -> list[Answer] | None:
+        """Answer queries by their products with all atoms, a row for each; None where a product is not finite."""
+        store, k, absolute = atoms.store, self._k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        n = store.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
-            best = best_of_all(products, store.array, store.rows, query, self._k, self.options.absolute)
-        if best is None:
+            close = [
+                close_to_best(row, store.array, one.squares, k, absolute)
+                for row, one in zip(products, waiting, strict=True)
+            ]
+        chosen = [rows for rows in close if rows is not None]
+        if len(chosen) < len(close):
             return None
-        found, multiplies = (best.indices, best.scores), n * query.n_nonzero
-        if begun is None:
-            return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
-        n_left, n_rounds = begun.n_survivors, begun.n_rounds
-        answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
-        answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
-        return answer
+        scores = exact_products(store.rows, chosen, [one.row for one in waiting])
+        best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
+        n, answers = store.shape[0], []
+        for one, found in zip(waiting, best, strict=True):
+            if found is None:
+                return None
+            answers.append(_by_all_products((found.indices, found.scores), n, one))
+        return answers
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times
@@ -236,6 +261,16 @@ class DirectSearch:
         answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
         answer.rounds, answer.n_raced, answer.time_spent = outcome.rounds, outcome.n_raced, outcome.time_spent
         return answer
+
+
+def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:
+    begun, multiplies = waiting.begun, n * waiting.n_nonzero
+    if begun is None:
+        return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
+    n_left, n_rounds = begun.n_survivors, begun.n_rounds
+    answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
+    answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
+    return answer
 
 
 _AS_IT_IS = ScoreMap()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from banditmips._threads import in_pieces
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.certain import ScoreMap
+from banditmips.core.rows import Rows
 
 __all__ = [
     "best_of_products",
     "can_stream",
     "can_use_blas",
+    "exact_products",
     "products_with_all",
     "rounding_of_products",
     "streamed_products",
@@ -47,6 +49,24 @@ def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any
 
     least = max(1, _LEAST_PRODUCTS // (array.shape[1] * len(queries)))
     return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)
+
+
+def exact_products(
+    rows: Rows, wanted: Sequence[NDArray[np.int64]], queries: Sequence[NDArray[Any]]
+) -> list[NDArray[np.float64]]:
+    """Exact products of each query with the rows that are wanted for it."""
+    if rows.are_contiguous:
+        return [
+            rows.scores(some, None, query.astype(np.float64, copy=False), 0)
+            for some, query in zip(wanted, queries, strict=True)
+        ]
+    # A row that is not contiguous touches the same cache lines as its neighbours: those of all queries go together.
+    sizes = [some.size for some in wanted]
+    of_pair, place = np.concatenate(wanted), np.repeat(np.arange(len(queries)), sizes)
+    order = np.argsort(of_pair, kind="stable")
+    products = np.empty(of_pair.size)
+    products[order] = rows.pair_products(of_pair[order], place[order], queries)
+    return np.split(products, np.cumsum(sizes)[:-1])
 
 
 def can_stream(store: PartStore, k: int) -> bool:

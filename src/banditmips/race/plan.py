@@ -6,14 +6,18 @@ Every number here is a measured cost (`race.costs`) times a count; nothing is fi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, isfinite, log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from banditmips.core.answer import Times
 from banditmips.core.code_source import REGRET
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.statistics import spread_and_noise
 from banditmips.race.costs import Costs
 from banditmips.race.schedule import TimedSchedule
 
@@ -52,7 +56,7 @@ def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_quer
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
     value = costs.stream_of(n * d) * itemsize / 4
     if by_blas and n_queries > 1:
-        value = max(value / min(n_queries, TOGETHER), costs.product * itemsize / 4)
+        value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))
 
 
@@ -63,7 +67,7 @@ def code_times(
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
-    return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
+    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
@@ -71,7 +75,7 @@ def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
     n, d = store.shape
     full = n * d * store.dtype.itemsize * _BYTE_OF_FILE
     row = full * store.share_of_rows(1) + _SEEK
-    return Times(cell=costs.cell, row=row, full=full, prepare=codes.rotation.width * costs.rotate + costs.call_overhead)
+    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 
 
 @dataclass(frozen=True)
@@ -130,47 +134,52 @@ class SamplingPlan:
         )
 
 
-def probe_quantile(n: int, delta: float) -> float:
-    """By how many deviations an atom has to be behind to be dropped, roughly."""
-    return float(np.sqrt(2.0 * (np.log(2.0 * n) - np.log(delta))))
+def probe_quantile(n: int, k: int, delta: float) -> float:
+    """By how many deviations an atom has to be behind the k best to be dropped, roughly."""
+    return sqrt(2.0 * (log(2.0 * n * k) - log(delta)))
 
 
 def coordinates_needed(
-    store: AtomStore, query: NDArray[np.float64], quantile: float, seed: int, absolute: bool, by_range: bool = False
+    store: AtomStore,
+    query: NDArray[np.float64],
+    quantile: float,
+    k: int,
+    seed: int,
+    absolute: bool,
+    by_range: bool = False,
 ) -> float:
     """Guess from a few atoms and coordinates how many it takes to drop a typical atom; infinite if nothing stands out.
 
     `by_range` is for bounds that know the range of the terms, whose deviations are at least half of what is seen of it.
 
-    The leader of all atoms is not among the few: what it is ahead by follows from the spread of their scores on one
-    half of the coordinates, as far as it shows again on the other half.
+    The leaders of all atoms are not among the few: what the k-th is ahead by follows from the spread of their scores on
+    one half of the coordinates, as far as it shows again on the other half.
     """
     n, d = store.shape
-    rows = np.unique(np.linspace(0, n - 1, min(n, _N_PROBED)).astype(np.int64))
-    coordinates = permuted_coordinates(seed, d, 0, min(_PROBE_SIZE, d))
+    rows, coordinates = _probed(n, d, seed)
     values = np.empty((rows.size, coordinates.size))
     store.gather(rows, coordinates, values)
     with np.errstate(over="ignore", invalid="ignore"):
-        terms = values * query[coordinates]
-    return cells_needed(terms, n, quantile, absolute, by_range)
+        values *= query[coordinates]
+    return quantile**2 * cells_needed(values, n, k, absolute, by_range)
 
 
-def cells_needed(terms: NDArray[np.float64], n: int, quantile: float, absolute: bool, by_range: bool = False) -> float:
-    """Guess from the terms of a few of n atoms at a few cells how many cells it takes to drop a typical atom."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        middle = terms.mean(axis=0)
-        apart = terms - middle
-        half = terms.shape[1] // 2
-        one, other = apart[:, :half].mean(axis=1), apart[:, half:].mean(axis=1)
-        # Noise of the halves has nothing to do with each other, so their product is the spread of the scores alone.
-        spread = float((one * other).mean())
-        noise = float(apart.var(axis=1, ddof=1).mean())
-        if by_range:
-            noise = max(noise, (float(terms.max() - terms.min()) / 2.0) ** 2)
-        if absolute:
-            level = terms[:, :half].mean(axis=1) * terms[:, half:].mean(axis=1)
-            spread = max(spread, float(level.mean()))
-    if not (np.isfinite(spread) and np.isfinite(noise)) or spread <= 0.0:
-        return float("inf")
-    ahead = np.sqrt(spread) * np.sqrt(2.0 * np.log(max(n, 2)))
-    return float(quantile**2 * 2.0 * noise / ahead**2) if ahead > 0.0 else float("inf")
+@lru_cache(maxsize=64)
+def _probed(n: int, d: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows and coordinates of a probe."""
+    rows = np.unique(np.linspace(0, n - 1, min(n, _N_PROBED)).astype(np.int64))
+    return rows, permuted_coordinates(seed, d, 0, min(_PROBE_SIZE, d))
+
+
+def cells_needed(terms: NDArray[np.float64], n: int, k: int, absolute: bool, by_range: bool = False) -> float:
+    """Guess from terms of a few of n atoms at a few cells how many cells drop a typical atom by one deviation."""
+    if terms.shape[1] < 2:
+        return inf
+    spread, noise = spread_and_noise(terms, absolute)
+    if by_range:
+        noise = max(noise, (float(terms.max() - terms.min()) / 2.0) ** 2)
+    if not (isfinite(spread) and isfinite(noise)) or spread <= 0.0:
+        return inf
+    # Where the k-th best of n normal numbers lies (of either sign, where they are ranked by size), in deviations.
+    ahead = float(ndtri(1.0 - (k - 0.375) / ((2 if absolute else 1) * n + 0.25)))
+    return 2.0 * noise / (spread * ahead**2) if ahead > 0.0 else inf

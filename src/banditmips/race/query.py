@@ -288,9 +288,9 @@ class Query:
             return "all products take less time than the least that sampling would"
         expected = 0.0
         if options.objective == "inner_product":
-            quantile = probe_quantile(n, options.delta)
+            quantile = probe_quantile(n, self._k, options.delta)
             by_range = not compares_pairs(options)
-            needed = coordinates_needed(store, self._query, quantile, options.seed, options.absolute, by_range)
+            needed = coordinates_needed(store, self._query, quantile, self._k, options.seed, options.absolute, by_range)
             probed = f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
             if not plan.pays(max(needed, first), first):
                 return probed

@@ -199,7 +199,7 @@ class Situation:
         terms = np.zeros((rows.size, chosen.size))
         for part in store.read_parts(rows, [store.line(number) for number in chosen.tolist()]):
             terms[part.rows, part.span] += part_sums(part, None, self.query, self.objective)
-        needed = cells_needed(terms, n, 1.0, options.absolute, not compares_pairs(options))
+        needed = cells_needed(terms, n, self.k, options.absolute, not compares_pairs(options))
         size, number = FIRST_LINES, 1
         while size < population:
             tail = options.delta * share_of_round(number) / (self.k * n)

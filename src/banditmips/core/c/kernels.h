@@ -56,6 +56,8 @@ struct bm_query_batch {
     int n_planes;
 };
 
+enum { BM_STRETCH = 2048 };
+
 struct bm_kernels {
     const char *name; /* "portable", "avx2" or "avx512" */
 
@@ -68,7 +70,7 @@ struct bm_kernels {
     double (*dot_f32)(const float *a, const float *b, int64_t d);
     double (*dot_f64)(const double *a, const double *b, int64_t d);
 
-    /* sum(a * b), every product and sum in double */
+    /* sum(a * b), every product and sum in double; sums of BM_STRETCH products each are added up one after another */
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
     double (*dot_exact_f64)(const double *a, const double *b, int64_t d);
 
