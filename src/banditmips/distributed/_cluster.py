@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent import futures as waiting
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIES", "Cluster", "Failed", "WorkerLostError", "choose_homes", "free_homeless"]
 
-_GLANCE = 0.5
-"""Seconds after which whoever waits looks whether tasks have lost their home."""
+_FIRST_LOOK, _LAST_LOOKS = 0.5, 2.0
+"""Seconds after which whoever waits looks whether tasks have lost their home: soon at first, then more seldom."""
 _OURS = "banditmips-"
 """How the keys of tasks begin that may be freed when their home has gone."""
 RETRIES = 2
@@ -86,6 +86,7 @@ class Cluster:
     def gather(self, futures: Sequence[Any], *, limited: bool = True) -> list[Any]:
         """Wait for the results of tasks, of the first that failed for its error; if `limited`, not for ever."""
         deadline = self._deadline(limited)
+        pauses = _pauses(deadline)
 
         async def fetch() -> list[Any]:
             return list(await self.client.gather(list(futures)))
@@ -98,7 +99,7 @@ class Cluster:
             # A worker may die before it has handed over what it has found: then the task runs once more.
             fetching = asyncio.run_coroutine_threadsafe(fetch(), self.client.loop.asyncio_loop)
             try:
-                while not waiting.wait([fetching], _pause(deadline)).done:
+                while not waiting.wait([fetching], next(pauses)).done:
                     self._look_after(futures, homes, deadline)
                 return fetching.result()
             finally:
@@ -116,7 +117,8 @@ class Cluster:
     def _settle(self, futures: Sequence[Any], deadline: float) -> dict[Any, str | None]:
         """Wait until tasks have ended; returns the homes that they had."""
         homes = {future.key: self._home_of.pop(future.key, None) for future in futures}
-        while not self._is_done(futures, _pause(deadline)):
+        pauses = _pauses(deadline)
+        while not self._is_done(futures, next(pauses)):
             self._look_after(futures, homes, deadline)
         return homes
 
@@ -163,8 +165,8 @@ class Cluster:
         futures = [asyncio.run_coroutine_threadsafe(call, loop) for call in calls]
         deadline = self._deadline()
         try:
-            while True:
-                done, late = waiting.wait(futures, _pause(deadline), waiting.FIRST_EXCEPTION)
+            for pause in _pauses(deadline):
+                done, late = waiting.wait(futures, pause, waiting.FIRST_EXCEPTION)
                 if not late or any(future.cancelled() or future.exception() is not None for future in done):
                     break
                 if time.monotonic() >= deadline:
@@ -207,9 +209,12 @@ class Cluster:
         )
 
 
-def _pause(deadline: float) -> float:
-    """How long to wait before the next look."""
-    return max(min(deadline - time.monotonic(), _GLANCE), 0.01)
+def _pauses(deadline: float) -> Iterator[float]:
+    """How long to wait before each look."""
+    pause = _FIRST_LOOK
+    while True:
+        yield max(min(deadline - time.monotonic(), pause), 0.01)
+        pause = min(2.0 * pause, _LAST_LOOKS)
 
 
 def _results_of(futures: Sequence[waiting.Future[Any]]) -> list[Any]:
