@@ -56,6 +56,8 @@ def test_sampling_pays_where_few_coordinates_are_needed():
     assert rounds > 1_000 * 160 * (Costs().gather + 2.9 * Costs().arithmetic)
     weighted = SamplingPlan(Costs(), 1_000, 100_000, 4).race_time(160, 16)
     assert weighted == pytest.approx(rounds + 100_000 * Costs().weigh)
+    # Every atom is compared with each of the k leaders.
+    assert not SamplingPlan(Costs(), 1_000, 100_000, 4, weighted=False, n_leaders=10).pays(100, 16)
 
 
 def test_a_probe_knows_what_stands_out():

@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery
-from banditmips.core.kernels cimport BM_STRETCH
+from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport Survivors, keep_largest, kth_largest, ranked
 
@@ -162,20 +162,23 @@ cdef class Direct:
 
     cdef void _keep_best(self, Survivors alive, Py_ssize_t n, bint are_all) noexcept nogil:
         """Move together those of the first n that reach the bar; `are_all` if they are all atoms, one after another."""
-        cdef Py_ssize_t t, kept = 0
-        cdef double middle, radius, bar
-        for t in range(n):
-            alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
-        bar = _largest(alive.lower, n) if self.k == 1 else kth_largest(alive.lower, n, self.k, alive.heap)
-        for t in range(n):
-            middle, radius = alive.estimates[t], alive.radius[t]
-            if (fabs(middle) if self.absolute else middle) + radius < bar:
-                continue
-            alive.rows[kept] = t if are_all else alive.rows[t]
-            alive.estimates[kept] = middle
-            alive.radius[kept] = radius
-            kept += 1
-        alive.n = kept
+        cdef Py_ssize_t t
+        cdef int64_t place
+        cdef double bar
+        if self.k == 1:
+            bar = bm_kernels().largest_lower(alive.estimates, alive.radius, n, self.absolute)
+        else:
+            for t in range(n):
+                alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
+            bar = kth_largest(alive.lower, n, self.k, alive.heap)
+        # The room of the lower ends is free by now, and of the same size as places are.
+        cdef int64_t* places = <int64_t*> alive.lower
+        alive.n = bm_kernels().reaching(alive.estimates, alive.radius, n, self.absolute, bar, places)
+        for t in range(alive.n):
+            place = places[t]
+            alive.rows[t] = place if are_all else alive.rows[place]
+            alive.estimates[t] = alive.estimates[place]
+            alive.radius[t] = alive.radius[place]
 
     def finish(self, Survivors alive, MeasuredQuery query):
         """Exact scores of survivors that are few, the most promising first, some at a time, as long as they can win.
@@ -216,11 +219,3 @@ cdef class Direct:
         return alive.n <= max(64, 2 * self.k) and (
             alive.n * self.row_time <= self.times.prepare + alive.n * self.first_time
         )
-
-
-cdef double _largest(const double* values, Py_ssize_t n) noexcept nogil:
-    cdef double largest = -INFINITY
-    cdef Py_ssize_t t
-    for t in range(n):
-        largest = values[t] if values[t] > largest else largest
-    return largest

@@ -130,7 +130,7 @@ class DirectSearch:
         if atoms.codes is None:
             self._first = least_sample(options, k, n)
             for weighted in (True, False):
-                plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted)
+                plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted, k)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)

@@ -80,7 +80,10 @@ def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """What sampling coordinates of n atoms in memory would take, beside the full product."""
+    """What sampling coordinates of n atoms in memory would take, beside the full product.
+
+    `n_leaders` are the atoms that every other is compared with in each round.
+    """
 
     costs: Costs
     n: int
@@ -88,6 +91,12 @@ class SamplingPlan:
     itemsize: int
     n_queries: int = 1
     weighted: bool = True
+    n_leaders: int = 1
+
+    @property
+    def arithmetic(self) -> float:
+        """Nanoseconds of a value that takes part in a round."""
+        return self.n_leaders * self.costs.arithmetic
 
     @property
     def full(self) -> float:
@@ -117,7 +126,7 @@ class SamplingPlan:
             return needed
         n_rounds = 1.0 + np.log(max(needed / first, 1.0)) / np.log(growth)
         # Every round goes over all values so far: those of the last and, each time fewer, of those before.
-        of_value = costs.gather + costs.arithmetic * growth / (growth - 1.0)
+        of_value = costs.gather + self.arithmetic * growth / (growth - 1.0)
         rounds = n_rounds * costs.round_overhead + self.n * needed * of_value
         return float(rounds + self.d * (costs.row + (costs.weigh if self.weighted else 0.0)))
 
@@ -127,7 +136,7 @@ class SamplingPlan:
         return TimedSchedule(
             n_candidates=self.n,
             gather_time=costs.gather,
-            arithmetic_time=costs.arithmetic,
+            arithmetic_time=self.arithmetic,
             round_time=costs.round_overhead,
             row_time=self.full / self.n,
             allowance=REGRET * self.full + expected,

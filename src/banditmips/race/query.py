@@ -283,7 +283,8 @@ class Query:
             return None
         n, d = store.shape
         first = least_sample(options, self._k, self._candidates.size)
-        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted())
+        n_leaders = self._k if compares_pairs(options) else 1
+        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted(), n_leaders=n_leaders)
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0
