@@ -20,7 +20,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_products
 from banditmips.race.known import known_of
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, probe_quantile
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, least_time, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
@@ -134,7 +134,7 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
-        if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
+        if times.full > least_time(times, atoms.codes, n, k):
             self.times, self.certain_time = times, 0.5 * n * times.atom
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
