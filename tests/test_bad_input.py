@@ -501,7 +501,7 @@ SIGNALLED = """
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_real_signal_leaves_the_index_usable(n_jobs):
     program = textwrap.dedent(SIGNALLED).format(n_jobs=n_jobs)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == ["interrupted early", "usable"], done.stderr
     assert done.returncode != -signal.SIGINT
 

@@ -400,7 +400,7 @@ def test_version_and_help():
 def start(*arguments, **options):
     """Run a command in a process of its own."""
     command = [*COMMAND, *(str(argument) for argument in arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 def on_terminal(*arguments, until=None):
@@ -418,7 +418,7 @@ def on_terminal(*arguments, until=None):
     os.close(theirs)
     shown = b""
     try:
-        while select.select([ours], [], [], 120)[0]:
+        while select.select([ours], [], [], 300)[0]:
             try:
                 piece = os.read(ours, 65536)
             except OSError:  # the other end is closed
@@ -429,7 +429,7 @@ def on_terminal(*arguments, until=None):
             if until is not None and until in shown:
                 os.write(ours, b"\x03")
                 until = None
-        return process.wait(timeout=60), shown.decode()
+        return process.wait(timeout=300), shown.decode()
     finally:
         process.kill()
         process.wait()
@@ -532,10 +532,19 @@ def test_demo_shows_answer_cost_and_recall(one_thread):
 def test_demo_draws_a_race(one_thread):
     done = run("demo", "--n", 100, "--d", 300, "--queries", 1)
     assert done.exit_code == 0, done.stderr
-    assert "banditmips-race.png" in done.stdout
+    assert re.search(r"for few multiplies \([\d.]+ %\), is drawn in banditmips-race.png", done.stdout)
     assert Path("banditmips-race.png").read_bytes().startswith(b"\x89PNG")
     assert run("demo", "--n", 100, "--d", 300, "--queries", 1, "--picture", "race.svg").exit_code == 0
     assert "<svg" in Path("race.svg").read_text()
+
+
+def test_there_is_a_race_to_be_drawn_in_the_demo(one_thread, monkeypatch):
+    """Not a blank picture: what is drawn was not settled by bounds, nor by the full product."""
+    raced = []
+    monkeypatch.setattr(_demonstration, "_draw", lambda result, *others: raced.append(result))
+    assert run("demo", "--n", 1_000, "--d", 3_000, "--queries", 1).exit_code == 0
+    assert raced[0].n_rounds > 3
+    assert raced[0].trace.rounds
 
 
 def test_demo_goes_on_without_matplotlib(one_thread, monkeypatch):

@@ -157,7 +157,7 @@ def test_zsh_completes(shell_folder):
 def type_until(terminal, keys, expected):
     """Type into a terminal, and wait for something to be shown."""
     os.write(terminal, keys.encode())
-    shown, deadline = "", time.monotonic() + 60
+    shown, deadline = "", time.monotonic() + 300
     while expected not in shown:
         ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, f"{expected!r} was not shown after {keys!r}, but {shown!r}"

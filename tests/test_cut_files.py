@@ -59,7 +59,7 @@ def told(function):
 
 def run(script: str, folder: object) -> subprocess.CompletedProcess[str]:
     code = PREPARED + textwrap.dedent(script)
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 SCRIPTS = {

@@ -197,6 +197,6 @@ def test_ids_of_a_damaged_arrow_file_are_an_error_or_ids_and_not_a_crash(damage,
     at = whole.index(offsets)
     path.write_bytes(whole[: at + 12] + damage + whole[at + 12 + len(damage) :])
     program = f"from banditmips._labelled import read_labelled; read_labelled({str(path)!r})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1
     assert f"ValueError: {path}: cannot be read as .arrow" in done.stderr

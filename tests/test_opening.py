@@ -90,7 +90,7 @@ import banditmips as bm
 bm.open_atoms({str(tmp_path / "atoms.npy")!r}, memory_limit=100)
 print(*(name for name in ("h5py", "zarr", "pyarrow", "fsspec") if name in sys.modules))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 
 

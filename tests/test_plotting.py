@@ -63,7 +63,7 @@ THREE_ROUNDS = Trace(
         make_round(20, 2, [5, 7, 9], radius=2.0),
         make_round(25, 1, [7, 5], radius=1.0),
     ),
-    "UniformSampler, bound paired",
+    "coordinates sampled uniformly, bound paired",
 )
 
 
@@ -103,7 +103,7 @@ def test_axes_are_labelled_and_scaled():
     low, high = scores.get_ylim()
     assert low < 3.0
     assert high > 14.0
-    assert "UniformSampler, bound paired" in figure.get_suptitle()
+    assert "coordinates sampled uniformly, bound paired" in figure.get_suptitle()
     assert "intervals still overlap" in scores.get_title()
 
 
@@ -124,7 +124,7 @@ def test_winner_stands_out():
 
 
 def test_other_bounds_get_no_note_on_pairs():
-    figure = plot_race(replace(THREE_ROUNDS, plan="UniformSampler, bound hoeffding"))
+    figure = plot_race(replace(THREE_ROUNDS, plan="coordinates sampled uniformly, bound hoeffding"))
     assert figure.axes[0].get_title() == ""
 
 
@@ -137,7 +137,7 @@ def test_no_rounds_say_so():
 
 
 def test_one_round():
-    figure = plot_race(Trace((make_round(10, 8, range(8)),), "BottomKSampler, bound paired"))
+    figure = plot_race(Trace((make_round(10, 8, range(8)),), "coordinates sampled by weight, bound paired"))
     assert labels(figure)[0] == "atom 0: in front at the end"
     assert len(labels(figure)) == 8
     assert crosses(figure) == []

@@ -18,7 +18,7 @@ OF_AN_INDEX = {"layout", "max_extra_memory", "bucket_size", "validate"}
 
 
 def run(program):
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -47,7 +47,7 @@ def test_pieces_are_done_by_several_threads_at_once():
     together = threading.Barrier(2)
 
     def work(start, stop):
-        together.wait(timeout=30)
+        together.wait(timeout=300)
         return start, stop
 
     with helped_by(2):
@@ -57,7 +57,7 @@ def test_pieces_are_done_by_several_threads_at_once():
 def test_pieces_are_done_here_if_all_threads_are_busy(monkeypatch):
     busy, enough = LazyPool(1, "busy"), threading.Event()
     monkeypatch.setattr(_threads, "_helpers", busy)
-    busy.submit(enough.wait, 30)
+    busy.submit(enough.wait, 300)
     try:
         with helped_by(3):
             done = in_pieces(lambda start, stop: (start, stop, threading.get_ident()), 3, 1)

@@ -72,7 +72,7 @@ def plot_race(trace: Trace) -> Figure:
         axes.grid(alpha=0.3)
         axes.yaxis.set_major_formatter("{x:,.12g}")
     figure.legend(loc="outside right upper", fontsize=_SMALL, title="score and interval of", alignment="left")
-    figure.suptitle(f"Race of one query: {headline}", fontsize=_LARGE)
+    figure.suptitle(f"Race of one query: {headline}", fontsize=_LARGE, x=0.01, horizontalalignment="left")
     if headline.endswith("paired"):
         note = "Atoms are compared on the same coordinates: one may drop out while the intervals still overlap."
         scores.set_title(note, fontsize=_SMALL)

@@ -20,11 +20,12 @@ CHUNK_BYTES = 800
 class Source:
     """Chunks that remember who asked for them, and that fail as told."""
 
-    def __init__(self, failures=None, pause=0.0):
+    def __init__(self, failures=None, pause=0.0, at_least_at_once=0):
         self.fetched = []
         self.failures = failures or {}
         self.pause = pause
         self.at_once = self.most_at_once = 0
+        self.at_least_at_once, self.enough = at_least_at_once, threading.Event()
         self._lock = threading.Lock()
 
     def fetch(self, chunk):
@@ -32,6 +33,11 @@ class Source:
             self.fetched.append(chunk)
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
+            if self.at_once >= self.at_least_at_once:
+                self.enough.set()
+            comes_alone = len(self.fetched) == 1
+        if not comes_alone:
+            self.enough.wait(60)
         time.sleep(self.pause)
         with self._lock:
             self.at_once -= 1
@@ -62,11 +68,11 @@ def test_many_chunks_come_in_the_order_asked_for():
 
 
 def test_chunks_are_fetched_ahead_by_several_threads_but_not_by_more():
-    source = Source(pause=5e-3)
+    source = Source(pause=1e-3, at_least_at_once=3)
     reader = make_reader(source, n_threads=3)
     list(reader.read_many(range(20)))
     reader.close()
-    assert 1 < source.most_at_once <= 3
+    assert source.most_at_once == 3
 
 
 def test_a_chunk_is_read_once_however_many_threads_ask():

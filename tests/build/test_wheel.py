@@ -26,7 +26,14 @@ VARIABLES = {name: value for name, value in os.environ.items() if name != "PYTHO
 def run(*command: str | Path, cwd: Path | None = None, env: dict[str, str] = VARIABLES) -> str:
     """Run a command, and show all it said if it fails."""
     done = subprocess.run(
-        command, cwd=cwd, env=env, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600
+        command,
+        cwd=cwd,
+        env=env,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

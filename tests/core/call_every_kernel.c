@@ -51,6 +51,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     if (n > 0) k->look_f32(a, n, 0.5, NULL, &seen);
     if (n > 0) k->look_f64(c, n, 0.5, NULL, &seen);
     k->dot_moments_f64(c, e, n, three);
+    int64_t *places = NEW(int64_t, n, 0);
+    sum += k->largest_lower(c, e, n, 1) + (double)k->reaching(c, e, n, 1, 5.0, places);
 
     static const int64_t ITEM[] = {4, 8, 2, 1, 1, 2, 2, 4, 4, 8, 8};
     float *floats = NEW(float, n, 0);

@@ -61,6 +61,8 @@ class Kernels(ctypes.Structure):
         *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("largest_rest", DOUBLE, POINTER, POINTER, DOUBLE, INT64),
         *_both_precisions("scaled_rest", None, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
+        ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),
+        ("reaching", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, POINTER)),
         ("centred", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER)),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),

@@ -219,3 +219,19 @@ def test_four_rows_are_each_summed_as_if_alone(kernels, precision, d, place):
     alone = [getattr(kernels, f"dot_exact_{precision}")(row, query, d) for row in rows]
     np.testing.assert_array_equal(out, alone)
     np.testing.assert_allclose(out, [row.astype(np.float64) @ query for row in rows], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_ends_of_intervals(kernels, n, absolute):
+    rng = np.random.default_rng(n)
+    middle, radius = unaligned(rng.normal(size=n)), unaligned(rng.exponential(size=n))
+    odd = rng.integers(n, size=n // 50) if n else []
+    middle[odd[::2]], radius[odd[1::2]] = np.nan, np.inf
+    ranked = np.abs(middle) if absolute else middle
+    largest = kernels.largest_lower(middle, radius, n, absolute)
+    assert largest == np.nanmax(ranked - radius, initial=-np.inf)
+    for bar in (-np.inf, 0.0, 2.5, largest, 50.0, np.inf):
+        places = np.full(n, -1)
+        count = kernels.reaching(middle, radius, n, absolute, bar, places)
+        np.testing.assert_array_equal(places[:count], np.flatnonzero(~(ranked + radius < bar)))

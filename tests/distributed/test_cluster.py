@@ -325,7 +325,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert "pip install 'banditmips[dask]'" in done.stdout
 
 
@@ -345,6 +345,27 @@ def test_shards_are_spread_evenly_and_stay_where_they_are(client):
         assert client.who_has(index._shards) == held
         counts = [sum(worker in where for where in held.values()) for worker in client.nthreads()]
         assert counts == [3, 3]
+
+
+def bound_to(dask_scheduler, keys):
+    """Where tasks have to run; None for those that Dask may take to another worker, which it does if theirs is slow."""
+    tasks = [dask_scheduler.tasks[key] for key in keys]
+    return [None if task.loose_restrictions else list(task.worker_restrictions or ()) for task in tasks]
+
+
+def test_no_worker_steals_shards_of_a_slow_one(client):
+    atoms, _ = ratings()
+    index = DistributedMIPS(client).fit(np.array_split(atoms, 6))
+    bound = client.run_on_scheduler(bound_to, keys=[shard.key for shard in index._shards])
+    assert bound == [[home] for home in index._homes]
+
+
+def test_homes_that_nobody_has_any_more(client):
+    """As if both workers had been replaced since somebody last looked: right all the same."""
+    atoms, queries = ratings()
+    index = DistributedMIPS(client).fit([atoms[:50], atoms[50:]])
+    index._homes = [f"{home}0000" for home in index._homes]
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
 
 
 def test_what_was_placed_by_hand_is_not_moved(client):

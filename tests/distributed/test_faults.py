@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import dask
 import dask.array
@@ -20,34 +21,95 @@ from distributed import Client, LocalCluster
 
 ATOMS = np.random.default_rng(0).integers(-9, 10, size=(90, 4_000)).astype(np.float32)
 QUERIES = ATOMS[[3, 44, 88]] + np.float32(0.5)
+PATIENCE = 300.0
+"""Seconds that a worker may take to start, on a machine that does much else: tests go on as soon as it is there."""
+
+
+class Workers:
+    """Workers that are processes of their own, started by whoever needs them: nothing starts them again by itself."""
+
+    def __init__(self, client, folder):
+        self.client, self.folder = client, folder
+        self.running = {}
+        self.n_started = 0
+
+    def start(self):
+        """Start one, without waiting for it."""
+        name = f"worker-{self.n_started}"
+        self.n_started += 1
+        address = self.client.scheduler.address
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--name", name, "--no-nanny"]
+        command += ["--nthreads", "1", "--no-dashboard", "--memory-limit", "1GB", "--local-directory", str(self.folder)]
+        # From where what this module defines can be imported.
+        root = Path(__file__).parents[2]
+        with open(self.folder / f"{name}.log", "wb") as log:
+            self.running[name] = subprocess.Popen(command, cwd=root, stdout=log, stderr=log)
+
+    def are(self, n):
+        """Start as many as are missing, and wait until the scheduler knows these and nobody else."""
+        self.bury()
+        for _ in range(n - len(self.running)):
+            self.start()
+        deadline = time.monotonic() + PATIENCE
+        while set(self.client.run_on_scheduler(names_of)) != set(self.running):
+            for name, process in self.running.items():
+                assert process.poll() is None, (self.folder / f"{name}.log").read_text()
+            assert time.monotonic() < deadline, f"the scheduler knows {self.client.run_on_scheduler(names_of)}"
+            time.sleep(0.02)
+        assert len(self.running) == n
+
+    def bury(self):
+        """Forget those that have been killed."""
+        for name, process in list(self.running.items()):
+            if process.poll() is not None:
+                del self.running[name]
+
+    def kill(self, *pids):
+        """Kill workers at once, and return when they are dead."""
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for process in self.running.values():
+            if process.pid in pids:
+                process.wait()
+        self.bury()
+
+    def pids(self):
+        return [process.pid for process in self.running.values()]
+
+    def end(self):
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+
+def names_of(dask_scheduler):
+    return [worker.name for worker in dask_scheduler.workers.values()]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """Two workers that are processes of their own, each with a nanny that starts it again."""
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=":0",
-        memory_limit="1GB",
-        local_directory=str(tmp_path_factory.mktemp("processes")),
-    ) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with Client(cluster) as connected:
-        yield connected
+def started_workers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workers")
+    with (
+        LocalCluster(n_workers=0, processes=True, dashboard_address=":0", local_directory=str(folder)) as cluster,
+        Client(cluster) as client,
+    ):
+        workers = Workers(client, folder)
+        try:
+            yield workers
+        finally:
+            workers.end()
 
 
 @pytest.fixture
-def both_workers(client):
-    """Wait until whoever was killed is back; a nanny that died with its worker is replaced."""
-    client.cluster.scale(2)
-    client.wait_for_workers(2, timeout=60)
-    return client
+def workers(started_workers):
+    """Two of them, whatever the test before has killed."""
+    started_workers.are(2)
+    return started_workers
+
+
+@pytest.fixture
+def client(workers):
+    return workers.client
 
 
 def best(k):
@@ -68,13 +130,13 @@ def no_calls(self, value, home):
     raise WorkerLostError("to be served by tasks")
 
 
-def test_two_processes_find_what_one_finds(both_workers):
+def test_two_processes_find_what_one_finds(client):
     rng = np.random.default_rng(1)
     frequency = rng.beta(0.5, 1.5, size=3_000)
     atoms = rng.binomial(2, frequency, size=(600, 3_000)).astype(np.float32)
     queries = atoms[rng.integers(600, size=40)] - 2 * frequency
     one = bm.BanditMIPS().fit(atoms)
-    two = DistributedMIPS(both_workers).fit([atoms[:270], atoms[270:]])
+    two = DistributedMIPS(client).fit([atoms[:270], atoms[270:]])
     for options in ({"minimise": "multiplies"}, {"minimise": "multiplies", "rescore": False}, {}):
         alone, together = (index.search(queries, 2, **options) for index in (one, two))
         assert (np.sort(together.indices) == np.sort(alone.indices)).all()
@@ -85,37 +147,40 @@ def test_two_processes_find_what_one_finds(both_workers):
     assert together.n_exchanges <= 4  # for all queries together, where time is to be saved
 
 
-def test_a_worker_killed_between_calls_and_in_one(both_workers, monkeypatch):
+@pytest.mark.parametrize("when", ["sent", "at once", "later"])
+def test_a_worker_killed_between_calls_and_in_one(workers, client, monkeypatch, when):
     """What was called is lost with the worker, and the batch begins anew as tasks."""
-    client = both_workers
     index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
     options = {"minimise": "multiplies", "rescore": False}
-    call = Cluster.call
-    for kills_at_once in (True, False):
-        undisturbed = index.search(QUERIES, 3, **options)
-        pid = pid_of(client, index._homes[0])
-        n_calls = []
+    undisturbed = index.search(QUERIES, 3, **options)
+    pid = pid_of(client, min(index._homes))  # whom the queries are sent to
+    call, settle = Cluster.call, Cluster.settle
+    n_calls = []
 
-        def disturbed(self, function, arguments, pid=pid, at_once=kills_at_once, n_calls=n_calls):
-            n_calls.append(len(arguments))
-            if len(n_calls) == 2:
-                if at_once:
-                    os.kill(pid, signal.SIGKILL)
-                else:
-                    function = kill_later
-            return call(self, function, arguments)
+    def disturbed(self, function, arguments):
+        n_calls.append(len(arguments))
+        if len(n_calls) == 2:
+            if when == "at once":
+                workers.kill(pid)
+            else:
+                function = kill_later  # both of them
+                workers.start()
+        return call(self, function, arguments)
 
-        monkeypatch.setattr(Cluster, "call", disturbed)
-        result = index.search(QUERIES, 3, **options)
-        assert len(n_calls) == 2  # no call after the one that was lost
-        assert (result.n_multiplies == undisturbed.n_multiplies).all()
-        assert (np.sort(result.indices) == np.sort(best(3))).all()
-        monkeypatch.undo()
-        client.wait_for_workers(2, timeout=60)
+    def disturbed_before(self, futures):
+        workers.kill(pid)
+        return settle(self, futures)
+
+    if when == "sent":
+        monkeypatch.setattr(Cluster, "settle", disturbed_before)
+    monkeypatch.setattr(Cluster, "call", disturbed)
+    result = index.search(QUERIES, 3, **options)
+    assert len(n_calls) == {"sent": 0, "at once": 2, "later": 2}[when]  # no call after the one that was lost
+    assert (result.n_multiplies == undisturbed.n_multiplies).all()
+    assert (np.sort(result.indices) == np.sort(best(3))).all()
 
 
-def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, monkeypatch):
-    client = both_workers
+def test_workers_killed_between_exchanges_and_in_one(workers, client, tmp_path, monkeypatch):
     np.save(tmp_path / "atoms.npy", ATOMS)
     index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
     others = [
@@ -127,25 +192,23 @@ def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, mon
     undisturbed = index.search(QUERIES, 3, **options)
     assert undisturbed.n_exchanges >= 4
     pids = [pid_of(client, home) for home in index._homes]
-    killed = []
+    n_gathered = []
     gather = Cluster.gather
 
     def disturbed(self, futures, **limits):
         # Two exchanges are done and remembered on the workers; tasks of the next one are on their way.
-        number = len(killed)
-        killed.append(number)
+        number = len(n_gathered)
+        n_gathered.append(number)
         if number in (2, 3):
-            os.kill(pids[number - 2], signal.SIGKILL)
-            if number == 3:
-                client.wait_for_workers(1, timeout=60)
+            workers.kill(pids[number - 2])
         found = gather(self, futures, **limits)
         if number == 2:
-            client.wait_for_workers(2, timeout=60)
+            workers.are(2)
         return found
 
     monkeypatch.setattr(Cluster, "gather", disturbed)
     result = index.search(QUERIES, 3, **options)
-    assert len(killed) == undisturbed.n_exchanges
+    assert len(n_gathered) == undisturbed.n_exchanges
     assert (np.sort(result.indices) == np.sort(best(3))).all()
     assert (result.n_multiplies == undisturbed.n_multiplies).all()
     monkeypatch.undo()
@@ -154,13 +217,31 @@ def test_workers_killed_between_exchanges_and_in_one(both_workers, tmp_path, mon
         assert (other.search(QUERIES, 3).indices == best(3)).all()
 
 
-def test_all_workers_killed_at_once(both_workers):
-    """They come back under other addresses, which no task was made for."""
-    client = both_workers
+def test_all_workers_killed_at_once(workers, client):
+    """Others come under other addresses, which no task was made for."""
     index = DistributedMIPS(client).fit([dask.delayed(load)((0, 50)), ATOMS[50:]])
-    for pid in client.run(os.getpid).values():
-        os.kill(pid, signal.SIGKILL)
+    workers.kill(*workers.pids())
+    workers.start()
+    workers.start()
     assert (index.search(QUERIES, 2).indices == best(2)).all()
+
+
+def test_all_workers_killed_before_they_have_handed_over_what_they_found(workers, client, monkeypatch):
+    index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
+    monkeypatch.setattr(Cluster, "send", no_calls)
+    before = workers.pids()
+    settled = Cluster._settle
+
+    def disturbed(self, futures, deadline):
+        homes = settled(self, futures, deadline)
+        if workers.pids() == before:
+            workers.kill(*before)
+            workers.start()
+        return homes
+
+    monkeypatch.setattr(Cluster, "_settle", disturbed)
+    assert (index.search(QUERIES, 2).indices == best(2)).all()
+    assert workers.pids() != before
 
 
 class Once:
@@ -184,16 +265,16 @@ def load(rows, once=None):
 
 
 @pytest.mark.parametrize("what", ["raise", "die"])
-def test_a_loader_that_fails_once(both_workers, tmp_path, what):
+def test_a_loader_that_fails_once(client, tmp_path, what):
     """A chunk that raises, or a worker that dies in `fit`: the next try is as good."""
     loaders = [dask.delayed(load)((0, 50)), dask.delayed(load)((50, 90), Once(tmp_path / what, what))]
-    index = DistributedMIPS(both_workers).fit(loaders)
+    index = DistributedMIPS(client).fit(loaders)
     assert (index.search(QUERIES, 2).indices == best(2)).all()
     assert (tmp_path / what).exists()
 
 
-def test_loaders_that_cannot_be_right(both_workers):
-    index = DistributedMIPS(both_workers).fit([ATOMS])
+def test_loaders_that_cannot_be_right(client):
+    index = DistributedMIPS(client).fit([ATOMS])
     missing = dask.delayed(np.load)("/nowhere/atoms.npy")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         index.fit([ATOMS, missing])
@@ -207,33 +288,43 @@ def test_loaders_that_cannot_be_right(both_workers):
     assert (index.search(QUERIES, 2).indices == best(2)).all()
 
 
-def test_a_worker_that_hangs(both_workers):
-    client = both_workers
-    index = DistributedMIPS(client, timeout=1.5).fit([ATOMS[:40], ATOMS[40:]])
+@pytest.mark.parametrize("way", ["send", "call", "gather"])
+def test_a_worker_that_hangs(client, monkeypatch, way):
+    """It is named, whoever waits for it; and is as good as before when it is back."""
+    index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
     index.search(QUERIES)
-    pid = pid_of(client, index._homes[1])
-    os.kill(pid, signal.SIGSTOP)
+    hanging = min(index._homes)  # whom the queries are sent to
+    pid = pid_of(client, hanging)
+    wait_for = getattr(Cluster, way)
+
+    def hangs(self, *arguments):
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr(self, "_timeout", 1.0)  # from here on: everything before may take what it needs
+        return wait_for(self, *arguments)
+
+    if way == "gather":
+        monkeypatch.setattr(Cluster, "send", no_calls)
+    monkeypatch.setattr(Cluster, way, hangs)
     try:
-        with pytest.raises(TimeoutError, match=f"no report from . of . shards after 1.5 s .*{index._homes[1]}"):
+        with pytest.raises(TimeoutError, match=f"no report from . of . shards after 1 s .*{hanging}"):
             index.search(QUERIES)
     finally:
         os.kill(pid, signal.SIGCONT)
+    monkeypatch.undo()
     assert (index.search(QUERIES, 2).indices == best(2)).all()
 
 
-def test_workers_that_come_and_go(cluster, both_workers):
-    client = both_workers
+def test_workers_that_come_and_go(workers, client):
     index = DistributedMIPS(client).fit(np.array_split(ATOMS, 3))
-    cluster.scale(3)
-    client.wait_for_workers(3, timeout=60)
+    before = set(client.nthreads())
+    workers.are(3)
     assert (index.search(QUERIES, 2).indices == best(2)).all()
     assert sorted(index._homes) == sorted(client.nthreads())
-    cluster.scale(2)
-    while len(client.nthreads()) > 2:
-        time.sleep(0.05)
+    client.retire_workers(list(set(client.nthreads()) - before))
+    assert set(client.nthreads()) == before
     result = index.search(QUERIES, 2)
     assert (result.indices == best(2)).all()
-    assert set(index._homes) == set(client.nthreads()) == {worker.worker for worker in result.workers}
+    assert set(index._homes) == before == {worker.worker for worker in result.workers}
 
 
 def started(arguments, tmp_path):
@@ -251,20 +342,18 @@ def test_a_scheduler_that_is_killed_and_one_that_takes_its_place(tmp_path):
     worker = ["distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
     running = [started(scheduler, tmp_path), started(worker, tmp_path)]
     try:
-        with (
-            dask.config.set({"distributed.comm.timeouts.connect": "3s"}),
-            Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout=60) as client,
-        ):
+        with Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout=PATIENCE) as client:
             index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
             assert (index.search(QUERIES, 2).indices == best(2)).all()
             index.save(tmp_path / "saved")
+            client._timeout = client.rpc.timeout = 1.0  # nobody will be there to be waited for
             running[0].kill()
+            running[0].wait()
             with pytest.raises(ConnectionError, match="connect again, and fit or load"):
                 index.search(QUERIES)
-        running[0].wait()
         (tmp_path / "scheduler.json").unlink()
         running += [started(scheduler, tmp_path), started(worker, tmp_path)]
-        with Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout=60) as client:
+        with Client(scheduler_file=str(tmp_path / "scheduler.json"), timeout=PATIENCE) as client:
             loaded = DistributedMIPS.load(client, tmp_path / "saved")
             assert (loaded.search(QUERIES, 2).indices == best(2)).all()
     finally:

@@ -101,7 +101,7 @@ def is_running(pid):
     return state != "Z"
 
 
-def wait_until(condition, seconds=60.0):
+def wait_until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 FOUND = HERE / "found"
 """Cases that went wrong once; the tests try them again."""
 PATIENCE = 120.0
-"""Seconds after which a case counts as one that never ends (kernels may have to be compiled first)."""
+"""Seconds after which a case counts as one that never ends; the longest take a fraction of one."""
 
 GOOD = ("right", "error", "other")
 """Verdicts that are as they should be: the right answer, an error that names what is wrong, or (of a file that carries

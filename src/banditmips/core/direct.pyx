@@ -4,13 +4,14 @@ A plain query is one row of floats to atoms in an array, for inner products, wit
 turns out not to be plain is left to `banditmips.race.query`, which does the same things for every option.
 """
 
+from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
 from libc.math cimport INFINITY, fabs, isfinite, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
 
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery
-from banditmips.core.kernels cimport BM_STRETCH
+from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport Survivors, keep_largest, kth_largest, ranked
 
@@ -62,7 +63,7 @@ ctypedef fused real:
     double
 
 
-def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k, bint absolute):
+def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_t k, bint absolute):
     """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
@@ -76,8 +77,10 @@ def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k,
     -------
     int64 array, or None where a product is not finite.
     """
-    cdef Py_ssize_t n = products.shape[0], d = array.shape[1], t, top = 0, n_close = 0
-    cdef double value, bar, slack, largest = -INFINITY, total = 0.0
+    cdef Py_ssize_t n = products.shape[0], t, top = 0, n_close = 0
+    cdef double value, bar, slack, norm, root = sqrt(<double> rows.d), largest = -INFINITY, total = 0.0
+    cdef double unit = FLT_EPSILON if real is float else DBL_EPSILON
+    cdef double tiny = FLT_MIN if real is float else DBL_MIN
     cdef double[::1] heap = np.empty(k)
     with nogil:
         for t in range(n):
@@ -90,22 +93,27 @@ def close_to_best(const real[::1] products, array, double squares, Py_ssize_t k,
     if not isfinite(total):
         return None
     # The norm of the best row stands for those of all that could be close to it.
-    norm = np.linalg.norm(array[top].astype(np.float64, copy=False))
-    limits = np.finfo(array.dtype)
-    slack = 2.0 * ROUNDING * limits.eps * norm * sqrt(squares)
+    norm = rows.norm(top)
+    slack = 2.0 * ROUNDING * unit * norm * sqrt(squares)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    slack += 2.0 * limits.tiny * sqrt(d) * (sqrt(d) + norm)
+    slack += 2.0 * tiny * root * (root + norm)
     bar = heap[0] - slack
     close = np.empty(min(n, 2 * k), dtype=np.int64)
-    cdef int64_t[::1] rows = close
+    cdef int64_t[::1] chosen = close
     for t in range(n):
         if (fabs(products[t]) if absolute else products[t]) >= bar:
-            if n_close == rows.shape[0]:
+            if n_close == chosen.shape[0]:
                 close = np.concatenate([close, np.empty(min(n, 2 * n_close) - n_close, dtype=np.int64)])
-                rows = close
-            rows[n_close] = t
+                chosen = close
+            chosen[n_close] = t
             n_close += 1
     return close[:n_close]
+
+
+def best_of_all(products, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
+    """The best k by the products of all atoms with one query; None where a number is not finite."""
+    close = close_to_best(products, rows, query.moments.squares, k, absolute)
+    return None if close is None else best_of(close, rows.scores(close, None, query.exact, 0), k, absolute)
 
 
 def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):
@@ -162,20 +170,23 @@ cdef class Direct:
 
     cdef void _keep_best(self, Survivors alive, Py_ssize_t n, bint are_all) noexcept nogil:
         """Move together those of the first n that reach the bar; `are_all` if they are all atoms, one after another."""
-        cdef Py_ssize_t t, kept = 0
-        cdef double middle, radius, bar
-        for t in range(n):
-            alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
-        bar = _largest(alive.lower, n) if self.k == 1 else kth_largest(alive.lower, n, self.k, alive.heap)
-        for t in range(n):
-            middle, radius = alive.estimates[t], alive.radius[t]
-            if (fabs(middle) if self.absolute else middle) + radius < bar:
-                continue
-            alive.rows[kept] = t if are_all else alive.rows[t]
-            alive.estimates[kept] = middle
-            alive.radius[kept] = radius
-            kept += 1
-        alive.n = kept
+        cdef Py_ssize_t t
+        cdef int64_t place
+        cdef double bar
+        if self.k == 1:
+            bar = bm_kernels().largest_lower(alive.estimates, alive.radius, n, self.absolute)
+        else:
+            for t in range(n):
+                alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
+            bar = kth_largest(alive.lower, n, self.k, alive.heap)
+        # The room of the lower ends is free by now, and of the same size as places are.
+        cdef int64_t* places = <int64_t*> alive.lower
+        alive.n = bm_kernels().reaching(alive.estimates, alive.radius, n, self.absolute, bar, places)
+        for t in range(alive.n):
+            place = places[t]
+            alive.rows[t] = place if are_all else alive.rows[place]
+            alive.estimates[t] = alive.estimates[place]
+            alive.radius[t] = alive.radius[place]
 
     def finish(self, Survivors alive, MeasuredQuery query):
         """Exact scores of survivors that are few, the most promising first, some at a time, as long as they can win.
@@ -216,11 +227,3 @@ cdef class Direct:
         return alive.n <= max(64, 2 * self.k) and (
             alive.n * self.row_time <= self.times.prepare + alive.n * self.first_time
         )
-
-
-cdef double _largest(const double* values, Py_ssize_t n) noexcept nogil:
-    cdef double largest = -INFINITY
-    cdef Py_ssize_t t
-    for t in range(n):
-        largest = values[t] if values[t] > largest else largest
-    return largest

@@ -82,6 +82,10 @@ cdef extern from "c/kernels.h" nogil:
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        double (*largest_lower)(const double *middle, const double *radius, int64_t n, int absolute) noexcept nogil
+        int64_t (*reaching)(
+            const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places
+        ) noexcept nogil
 
         double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d) noexcept nogil
         double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d) noexcept nogil

@@ -1,6 +1,6 @@
 """Atoms in memory, of any real dtype and any strides, read as they are: exact sums, and entries one by one."""
 
-from libc.math cimport fabs
+from libc.math cimport sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
@@ -90,6 +90,21 @@ cdef class Rows:
             total += _sum(room, query + first, count, objective)
             first += count
         return total
+
+    cdef double norm(self, int64_t row) noexcept nogil:
+        """The length of a row, as far as rounding in its own type leaves it."""
+        cdef Place place = self._place_of(row)
+        cdef double[BM_STRETCH] room
+        cdef int64_t first = 0, count
+        cdef double squares = 0.0
+        if place.dtype == BM_F32 and place.stride == 4:
+            return sqrt(bm_kernels().dot_f32(<const float*> place.entry, <const float*> place.entry, self.d))
+        while first < self.d:
+            count = min(<int64_t> BM_STRETCH, self.d - first)
+            bm_kernels().to_f64(place.dtype, place.entry + first * place.stride, place.stride, count, room)
+            squares += bm_kernels().dot_f64(room, room, count)
+            first += count
+        return sqrt(squares)
 
     cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil:
         """Sum the products of four rows that lie as BLAS would have them; False where they do not."""

@@ -2,17 +2,22 @@
 
 A *task* belongs to the scheduler, which runs it again elsewhere if its worker dies; that takes milliseconds for each. A
 *call* goes straight to a worker and takes a fraction of that, but is lost with the worker (`WorkerLostError`).
+
+A task with a home runs there and nowhere else as long as its home is there. Dask has a softer word for that,
+``allow_other_workers``, but hears it as leave to steal: on a busy machine, shards were fitted elsewhere and copied
+to their homes. So whoever waits for tasks also frees those whose home has gone (`free_homeless`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent import futures as waiting
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from banditmips._extras import require
 
@@ -21,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RETRIES", "Cluster", "Failed", "WorkerLostError", "choose_homes", "free_homeless"]
 
-_GLANCE = 2.0
-"""Seconds after which whoever waits looks whether tasks have lost their home."""
+_FIRST_LOOK, _LAST_LOOKS = 0.5, 2.0
+"""Seconds after which whoever waits looks whether tasks have lost their home: soon at first, then more seldom."""
+_OURS = "banditmips-"
+"""How the keys of tasks begin that may be freed when their home has gone."""
 RETRIES = 2
 """How often a loader that has failed is tried again."""
 
@@ -52,19 +59,21 @@ class Cluster:
         self.client: Any = client  # which has no types
         self._timeout = timeout
         self._home_of: dict[Any, str | None] = {}
+        self._gone: set[str] = set()
 
     def workers(self) -> list[str]:
         """The addresses of the workers that there are now."""
         try:
-            return sorted(self.client.nthreads())
+            found = sorted(self.client.nthreads())
         except (OSError, CancelledError) as error:
             raise self._lost(error) from error
+        self._gone.difference_update(found)
+        return found
 
     def submit(self, function: Callable[..., Any], *arguments: Any, home: str | None = None) -> Future[Any]:
         """Make a task, which runs at home as long as that is there, and anywhere else after that."""
-        # Not `pure`: hashing the arguments to find equal tasks would take longer than most of them.
-        placed = {} if home is None else {"workers": [home], "allow_other_workers": True}
-        future: Future[Any] = self.client.submit(function, *arguments, pure=False, **placed)
+        key, homes = f"{_OURS}{function.__name__}-{uuid4()}", None if home is None or home in self._gone else [home]
+        future: Future[Any] = self.client.submit(function, *arguments, key=key, workers=homes)
         self._home_of[future.key] = home
         return future
 
@@ -76,24 +85,54 @@ class Cluster:
 
     def gather(self, futures: Sequence[Any], *, limited: bool = True) -> list[Any]:
         """Wait for the results of tasks, of the first that failed for its error; if `limited`, not for ever."""
+        deadline = self._deadline(limited)
+        pauses = _pauses(deadline)
+
+        async def fetch() -> list[Any]:
+            return list(await self.client.gather(list(futures)))
+
         try:
-            self.settle(futures, limited=limited)
-            # One after the other, so that of several errors the first one is named.
-            return [future.result() for future in futures] if not limited else self.client.gather(list(futures))
+            homes = self._settle(futures, deadline)
+            for future in futures:
+                if future.status == "error":
+                    future.result()  # raises it
+            # A worker may die before it has handed over what it has found: then the task runs once more.
+            fetching = asyncio.run_coroutine_threadsafe(fetch(), self.client.loop.asyncio_loop)
+            try:
+                while not waiting.wait([fetching], next(pauses)).done:
+                    self._look_after(futures, homes, deadline)
+                return fetching.result()
+            finally:
+                fetching.cancel()
         except CancelledError as error:
             raise self._lost(error) from error
 
-    def settle(self, futures: Sequence[Any], *, limited: bool = True) -> None:
+    def settle(self, futures: Sequence[Any]) -> None:
         """Wait until tasks have ended, well or not."""
+        try:
+            self._settle(futures, self._deadline())
+        except CancelledError as error:
+            raise WorkerLostError("what the tasks were made of is gone") from error
+
+    def _settle(self, futures: Sequence[Any], deadline: float) -> dict[Any, str | None]:
+        """Wait until tasks have ended; returns the homes that they had."""
         homes = {future.key: self._home_of.pop(future.key, None) for future in futures}
-        deadline = time.monotonic() + self._timeout if limited and self._timeout is not None else float("inf")
-        while not self._is_done(futures, deadline - time.monotonic()):
-            if time.monotonic() >= deadline:
-                late = [homes[future.key] or "some worker" for future in futures if not future.done()]
-                for future in futures:
-                    future.cancel()
-                raise self._too_late(late, len(futures))
-            self._free_homeless()
+        pauses = _pauses(deadline)
+        while not self._is_done(futures, next(pauses)):
+            self._look_after(futures, homes, deadline)
+        return homes
+
+    def _look_after(self, futures: Sequence[Any], homes: Mapping[Any, str | None], deadline: float) -> None:
+        """Give tasks up that are late, and free others that have lost their home."""
+        if time.monotonic() >= deadline:
+            late = [future for future in futures if not future.done()] or futures
+            for future in futures:
+                future.cancel()
+            raise self._too_late([homes[future.key] or "some worker" for future in late], len(futures))
+        self._free_homeless()
+
+    def _deadline(self, limited: bool = True) -> float:
+        return time.monotonic() + self._timeout if limited and self._timeout is not None else float("inf")
 
     def send(self, value: Any, home: str) -> Future[Any]:
         """Hand a worker a value to keep, as long as the future is kept; it is lost with the worker."""
@@ -124,22 +163,18 @@ class Cluster:
         """Wait for calls to these workers, as long as they are there and it is allowed."""
         loop = self.client.loop.asyncio_loop
         futures = [asyncio.run_coroutine_threadsafe(call, loop) for call in calls]
-        deadline = time.monotonic() + self._timeout if self._timeout is not None else float("inf")
+        deadline = self._deadline()
         try:
-            while True:
-                seconds = max(min(deadline - time.monotonic(), _GLANCE), 0.01)
-                done, late = waiting.wait(futures, seconds, waiting.FIRST_EXCEPTION)
-                if not late or any(future.exception() is not None for future in done):
-                    return [future.result() for future in sorted(done, key=futures.index)]
+            for pause in _pauses(deadline):
+                done, late = waiting.wait(futures, pause, waiting.FIRST_EXCEPTION)
+                if not late or any(future.cancelled() or future.exception() is not None for future in done):
+                    break
                 if time.monotonic() >= deadline:
-                    slow = [home for home, future in zip(homes, futures, strict=False) if future in late]
+                    slow = [home for home, future in zip(homes, futures, strict=True) if future in late]
                     raise self._too_late(slow, len(futures))
                 if not set(homes) <= set(self.workers()):
                     raise WorkerLostError("a worker has gone")
-        except (OSError, CancelledError) as error:
-            if isinstance(error, TimeoutError):
-                raise
-            raise WorkerLostError(str(error)) from error
+            return _results_of([future for future in futures if future in done])
         finally:
             for future in futures:
                 future.cancel()
@@ -154,15 +189,15 @@ class Cluster:
         """Wait for a while; whether all tasks have ended."""
         wait = require("distributed", extra="dask", purpose="banditmips.distributed").wait
         try:
-            wait(futures, timeout=max(min(seconds, _GLANCE), 0.01))
+            wait(futures, timeout=seconds)
         except TimeoutError:
             return False
         return True
 
     def _free_homeless(self) -> None:
-        """Let tasks run anywhere whose home has gone at a moment when there was no other worker."""
+        """Let tasks run anywhere whose home has gone."""
         try:
-            self.client.run_on_scheduler(free_homeless)
+            self._gone.update(self.client.run_on_scheduler(free_homeless))
         except OSError as error:
             raise self._lost(error) from error
 
@@ -174,22 +209,47 @@ class Cluster:
         )
 
 
-def free_homeless(dask_scheduler: Any) -> None:
-    """Let tasks run anywhere whose workers have gone, if they may; to be run on the scheduler.
+def _pauses(deadline: float) -> Iterator[float]:
+    """How long to wait before each look."""
+    pause = _FIRST_LOOK
+    while True:
+        yield max(min(deadline - time.monotonic(), pause), 0.01)
+        pause = min(2.0 * pause, _LAST_LOOKS)
 
-    Dask does so itself where other workers are left. Where none was left for a moment, because all of them were
-    started again, it goes on waiting for addresses that nobody has any more.
+
+def _results_of(futures: Sequence[waiting.Future[Any]]) -> list[Any]:
+    """What calls have brought; a `WorkerLostError` if one of them has not come through.
+
+    A called function returns its own errors (`Failed`), so any other is of whoever carries messages: a connection that
+    is closed, but also a ``KeyError`` of the scheduler, which has no such worker, or a ``TimeoutError`` of its own.
     """
-    if not dask_scheduler.running:
-        return
-    free = {}
+    try:
+        return [future.result() for future in futures]
+    except Exception as error:
+        raise WorkerLostError(f"{type(error).__name__}: {error}") from error
+
+
+def free_homeless(dask_scheduler: Any) -> set[str]:
+    """Let our tasks run anywhere whose home has gone, or takes no work, and say which; to be run on the scheduler.
+
+    And others that may run elsewhere: where no worker was left for a moment, because all of them were started again,
+    Dask goes on waiting for addresses that nobody has any more.
+    """
+    running = {worker.address for worker in dask_scheduler.running}
+    free: dict[Any, str] = {}
+    gone: set[str] = set()
+    if not running:
+        return gone
     for task in list(dask_scheduler.unrunnable):
         homes = task.worker_restrictions
-        if task.loose_restrictions and homes and not any(home in dask_scheduler.workers for home in homes):
+        may_move = task.loose_restrictions or str(task.key).startswith(_OURS)
+        if may_move and homes and running.isdisjoint(homes):
+            gone.update(homes)
             task.worker_restrictions = None
             free[task.key] = "processing"
     if free:
         dask_scheduler.transitions(free, stimulus_id="banditmips-free-homeless")
+    return gone
 
 
 def choose_homes(weights: Sequence[int], workers: Sequence[str], homes: Sequence[str | None]) -> list[str | None]:

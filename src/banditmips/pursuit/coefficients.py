@@ -69,9 +69,10 @@ class ExactSystem:
             coordinates = np.arange(start, min(start + _BLOCK, d))
             values, signal = self._dictionary.entries(rows[held:], coordinates), self._signal_at(coordinates)
             gram[:, :held] += self._dictionary.products(rows[:held], coordinates, values)
-            gram[:, held:] += values @ values.T
-            products += values @ signal
-            energy += float(signal @ signal)
+            # Not by BLAS: a few rows are too little for its threads, which wait for each other where others work too.
+            gram[:, held:] += np.einsum("ij,kj->ik", values, values)
+            products += np.einsum("ij,j->i", values, signal)
+            energy += float(np.einsum("j,j->", signal, signal))
         whole = np.block([[self._gram, gram[:, :held].T], [gram]]) if held else gram
         if is_dependent(whole, n_new):
             return None

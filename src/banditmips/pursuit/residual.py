@@ -104,7 +104,7 @@ class Residual:
         """Return the exact squared norm."""
         if self.is_array:
             values = self.dense()
-            return float(values @ values)
+            return float(np.einsum("j,j->", values, values))  # as in `ExactSystem`
         total, d = 0.0, self._dictionary.d
         for start in range(0, d, _BLOCK):
             values = self.at(np.arange(start, min(start + _BLOCK, d)))

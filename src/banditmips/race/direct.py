@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.direct import Direct, best_of, close_to_best
+from banditmips.core.direct import Direct, best_of, best_of_all, close_to_best
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import Round, StopReason
@@ -20,7 +20,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_products
 from banditmips.race.known import known_of
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, probe_quantile
+from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, least_time, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
@@ -134,7 +134,7 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
-        if times.full > times.prepare + n * atoms.codes.n_first * times.cell + k * times.row:
+        if times.full > least_time(times, atoms.codes, n, k):
             self.times, self.certain_time = times, 0.5 * n * times.atom
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
@@ -165,15 +165,17 @@ class DirectSearch:
 
     def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
         """Answer a query; None where it turns out not to be plain."""
-        begun = self.begin(atoms, row)
+        query = MeasuredQuery(row)
+        begun = self._begin(atoms, query)
         if not isinstance(begun, Waiting):
             return begun
         store = atoms.store
         assert isinstance(store, DenseStore)
+        assert store.rows is not None
         with np.errstate(over="ignore", invalid="ignore"):
-            products = store.array @ begun.row.astype(store.dtype, copy=False)
-        found = self.finish(atoms, [begun], products[np.newaxis])
-        return None if found is None else found[0]
+            products = store.array @ (row if row.dtype == store.dtype else row.astype(store.dtype))
+        best = best_of_all(products, store.rows, query, self._k, self.options.absolute)
+        return None if best is None else _by_all_products((best.indices, best.scores), store.shape[0], begun)
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain.
@@ -183,9 +185,11 @@ class DirectSearch:
         races : bool
             Whether anything may be tried before the products.
         """
-        query = MeasuredQuery(row)
+        return self._begin(atoms, MeasuredQuery(row), races)
+
+    def _begin(self, atoms: AtomSet, query: MeasuredQuery, races: bool = True) -> Answer | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
-        if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= row.size:
+        if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
         if self._direct is not None and not races:
             return Waiting(query, None)
@@ -218,15 +222,12 @@ class DirectSearch:
         store, k, absolute = atoms.store, self._k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        with np.errstate(over="ignore", invalid="ignore"):
-            close = [
-                close_to_best(row, store.array, one.squares, k, absolute)
-                for row, one in zip(products, waiting, strict=True)
-            ]
-        chosen = [rows for rows in close if rows is not None]
+        rows, pairs = store.rows, zip(products, waiting, strict=True)
+        close = [close_to_best(row, rows, one.squares, k, absolute) for row, one in pairs]
+        chosen = [some for some in close if some is not None]
         if len(chosen) < len(close):
             return None
-        scores = exact_products(store.rows, chosen, [one.row for one in waiting])
+        scores = exact_products(rows, chosen, [one.row for one in waiting])
         best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
         n, answers = store.shape[0], []
         for one, found in zip(waiting, best, strict=True):

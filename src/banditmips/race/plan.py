@@ -35,6 +35,7 @@ __all__ = [
     "coordinates_needed",
     "file_times",
     "full_time",
+    "least_time",
     "probe_quantile",
 ]
 
@@ -68,6 +69,11 @@ def code_times(
     full = full_time(costs, n, d, itemsize, by_blas, n_queries)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
     return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
+
+
+def least_time(times: Times, codes: Codes, n: int, k: int) -> float:
+    """Nanoseconds that a race on codes takes at least: certain bounds, one round, and the rows that are returned."""
+    return times.prepare + n * (codes.n_first * times.cell + 1.5 * times.atom) + k * times.row
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:

@@ -25,7 +25,15 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.known import index_rows, known_of
-from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, coordinates_needed, file_times, probe_quantile
+from banditmips.race.plan import (
+    NO_TIMES,
+    SamplingPlan,
+    code_times,
+    coordinates_needed,
+    file_times,
+    least_time,
+    probe_quantile,
+)
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
 from banditmips.race.sampled import Contest, Problem, measure, race_on
 from banditmips.race.schedule import TimedSchedule
@@ -206,8 +214,7 @@ class Query:
         """Whether all products take less time than the least that a race on codes would, or are all 0."""
         codes, n = self._atoms.codes, self._candidates.size
         assert codes is not None
-        least = times.prepare + n * codes.n_first * times.cell + self._k * times.row
-        return times.full > 0.0 and (times.full <= least or self._support.size == 0)
+        return times.full > 0.0 and (times.full <= least_time(times, codes, n, self._k) or self._support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""

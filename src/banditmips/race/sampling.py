@@ -65,8 +65,11 @@ class Sampler(ABC):
         Whether the order is that of `numbers.permuted_coordinates`, the one that an index caches.
     with_replacement : bool
         Whether a coordinate may come again (then a prefix never becomes exact).
+    in_words : str
+        How the coordinates come, as a user is told.
     """
 
+    in_words: str
     population: int
     follows_uniform_order = False
     with_replacement = False
@@ -99,6 +102,8 @@ class UniformSampler(Sampler):
     in_support : bool array of shape (d,), or None
         The coordinates to sample from; None means all.
     """
+
+    in_words = "sampled uniformly"
 
     def __init__(self, d: int, seed: int, in_support: NDArray[np.bool_] | None) -> None:
         self._d = d
@@ -137,6 +142,8 @@ class SortedSampler(Sampler):
     about the answer; `BottomKSampler` with a larger beta is the honest form.
     """
 
+    in_words = "by falling |q|"
+
     def __init__(self, support: NDArray[np.int64], query: NDArray[np.float64]) -> None:
         self._order = support[np.argsort(-np.abs(query[support]), kind="stable")]
         self.population = support.size
@@ -153,6 +160,8 @@ class BottomKSampler(Sampler):
     such that the probabilities of the whole population sum to N. Terms are divided by pi and the sum is set right by
     the weights, whose total is known (a ratio estimator).
     """
+
+    in_words = "sampled by weight"
 
     def __init__(self, coordinates: NDArray[np.int64], weights: NDArray[np.float64], seed: int) -> None:
         self.population = coordinates.size
@@ -213,6 +222,7 @@ class BottomKSampler(Sampler):
 class ReplacementSampler(Sampler):
     """Weighted sampling with replacement, as in the paper: the mean of ``x / (d*w)`` over independent draws."""
 
+    in_words = "sampled by weight, with replacement"
     with_replacement = True
 
     def __init__(self, coordinates: NDArray[np.int64], weights: NDArray[np.float64], seed: int) -> None:

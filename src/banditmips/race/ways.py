@@ -254,7 +254,7 @@ def coordinate_way(situation: Situation, schedule: Schedule | None = None) -> Wa
     if isinstance(atoms.store, SparseStore):
         schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
     return Way(
-        f"{type(sampler).__name__}, bound {name_of_bound(options)}",
+        f"coordinates {sampler.in_words}, bound {name_of_bound(options)}",
         situation.reader(cached=sampler.follows_uniform_order),
         sampler,
         schedule,
@@ -364,7 +364,7 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
         line_time=line_time,
         expected=situation.lines_expected,
     )
-    text = f"{lines.lines.size} lines of {store.line_width} coordinates, {type(sampler).__name__}, bound paired"
+    text = f"{lines.lines.size} lines of {store.line_width} coordinates, {sampler.in_words}, bound paired"
     return Way(text, reader, sampler, schedule, lines.share, seen, lines)
 
 

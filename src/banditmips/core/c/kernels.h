@@ -97,6 +97,11 @@ struct bm_kernels {
     void (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
                             float *out);
 
+    /* The largest lower end of n intervals, middle or |middle| less radius, NaN passed over; and the places of those whose
+     * upper ends reach a bar, or are NaN: how many, and which. */
+    double (*largest_lower)(const double *middle, const double *radius, int64_t n, int absolute);
+    int64_t (*reaching)(const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places);
+
     /* x = v - c, and what there is to know of it, every sum in double */
     void (*centred)(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out);
 

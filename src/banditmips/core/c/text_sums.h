@@ -345,6 +345,58 @@ static double size_f32(const float *x, int64_t n) {
 }
 #endif
 
+#if !IS_FLOAT
+ALWAYS_INLINE double largest_lane(v_f64 x) {
+    double lanes[LANES_f64], largest = -INFINITY;
+    store_f64(lanes, x);
+    for (int i = 0; i < LANES_f64; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    return largest;
+}
+
+static double largest_lower(const double *middle, const double *radius, int64_t n, int absolute) {
+    v_f64 top = (v_f64){0} + -INFINITY;
+    int64_t j = 0;
+    for (; n - j >= LANES_f64; j += LANES_f64) {
+        const v_f64 m = load_f64(middle + j);
+        top = max_f64((absolute ? abs_f64(m) : m) - load_f64(radius + j), top);
+    }
+    double largest = largest_lane(top);
+    for (; j < n; j++) {
+        LOAD_UNALIGNED(double, m, middle + j);
+        LOAD_UNALIGNED(double, r, radius + j);
+        const double lower = (absolute ? fabs(m) : m) - r;
+        largest = lower > largest ? lower : largest;
+    }
+    return largest;
+}
+
+static int64_t reaching(const double *middle, const double *radius, int64_t n, int absolute, double bar,
+                        int64_t *places) {
+    enum { BLOCK = 64 };
+    int64_t count = 0;
+    for (int64_t start = 0; start < n; start += BLOCK) {
+        const int64_t end = n - start < BLOCK ? n : start + BLOCK;
+        v_f64 top = (v_f64){0} + -INFINITY, sum = {0};
+        if (end - start == BLOCK) { /* mostly nobody does */
+            for (int64_t j = start; j < end; j += LANES_f64) {
+                const v_f64 m = load_f64(middle + j);
+                const v_f64 upper = (absolute ? abs_f64(m) : m) + load_f64(radius + j);
+                top = max_f64(upper, top);
+                sum += upper; /* a maximum passes over NaN */
+            }
+            if (largest_lane(top) < bar && !isnan(sum_f64(sum))) continue;
+        }
+        for (int64_t j = start; j < end; j++) {
+            LOAD_UNALIGNED(double, m, middle + j);
+            LOAD_UNALIGNED(double, r, radius + j);
+            places[count] = j;
+            count += !((absolute ? fabs(m) : m) + r < bar);
+        }
+    }
+    return count;
+}
+#endif
+
 #undef F
 #undef V
 #undef LANES
