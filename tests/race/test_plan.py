@@ -10,6 +10,7 @@ from banditmips.atoms import DenseStore
 from banditmips.core.codes import Codes
 from banditmips.core.rotation import Rotation
 from banditmips.race.costs import Costs
+from banditmips.race.full import products_with_all, products_with_one
 from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time
 
 # --- without an index ---------------------------------------------------------------------------------------------
@@ -44,6 +45,31 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert shared[4] == shared[3] > 1e8 * costs.product
     # What BLAS cannot read is multiplied by our own loops.
     assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
+
+
+def test_one_query_takes_the_faster_of_two_loops():
+    """Ours on one thread, or that of BLAS with as many as it has; in the cache always that of BLAS."""
+    ours, theirs = Costs(sweep=0.1), Costs(sweep=0.5)
+    assert ours.sweeps(10**8)
+    assert not ours.sweeps(10**6)
+    assert not theirs.sweeps(10**8)
+    assert full_time(ours, 10_000, 10_000, 4, True) == pytest.approx(1e8 * 0.1)
+    assert full_time(theirs, 10_000, 10_000, 4, True) == pytest.approx(1e8 * theirs.stream)
+
+
+@pytest.mark.parametrize("sweep", [0.1, 0.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_either_loop_finds_the_same(monkeypatch, sweep, dtype):
+    monkeypatch.setattr("banditmips.race.full.costs", lambda: Costs(sweep=sweep))
+    rng = np.random.default_rng(0)
+    atoms, query = rng.normal(size=(1_000, 9_000)).astype(dtype), rng.normal(size=9_000).astype(dtype)
+    products = products_with_one(atoms, query)
+    exact = atoms.astype(np.float64) @ query.astype(np.float64)
+    np.testing.assert_allclose(products, exact, rtol=0, atol=4 * np.finfo(dtype).eps * 9_000)
+    np.testing.assert_array_equal(products_with_all(atoms, query[np.newaxis])[0], products)
+    result = bm.search(atoms, query, k=3)
+    np.testing.assert_array_equal(result.indices, np.argsort(-exact)[:3])
+    np.testing.assert_allclose(result.scores, np.sort(exact)[::-1][:3], rtol=1e-12)
 
 
 def test_sampling_pays_where_few_coordinates_are_needed():

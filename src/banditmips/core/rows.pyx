@@ -24,12 +24,45 @@ _DTYPES = {
 cdef enum:
     NEIGHBOURS = 256  # rows of which a stretch each is held at a time
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
+    HALF_A_CACHE = 1 << 14  # bytes, of the first cache of most processors
     ABREAST = 8  # columns that are read together: a cache line of what they become
 
 
 def is_readable(dtype):
     """Whether entries of this type can be read as they are."""
     return dtype.isnative and dtype.str[1:] in _DTYPES
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef int _fill_rough(const Segment* segment, int64_t start, int64_t d, const real[::1] query, real[::1] out) except -1:
+    cdef const char* rows[4]
+    cdef double[4] four
+    cdef int64_t t = 0, n = out.shape[0]
+    cdef int r
+    with nogil:
+        # A query that stays in the first cache is best met by one row after another, a longer one by four at once.
+        while t < n and d * <int64_t> sizeof(real) <= HALF_A_CACHE:
+            rows[0] = segment.base + (start + t) * segment.row_stride
+            if real is float:
+                out[t] = <real> bm_kernels().dot_f32(<const float*> rows[0], &query[0], d)
+            else:
+                out[t] = bm_kernels().dot_f64(<const double*> rows[0], &query[0], d)
+            t += 1
+        while t < n:
+            for r in range(4):  # behind the last row, the last once more
+                rows[r] = segment.base + (start + min(t + r, n - 1)) * segment.row_stride
+            if real is float:
+                bm_kernels().four_dots_f32(<const float**> rows, &query[0], d, four)
+            else:
+                bm_kernels().four_dots_f64(<const double**> rows, &query[0], d, four)
+            for r in range(min(<int64_t> 4, n - t)):
+                out[t + r] = <real> four[r]
+            t += 4
+    return 0
 
 
 cdef class Rows:
@@ -178,6 +211,24 @@ cdef class Rows:
         for t in range(t, count):
             sums[t] = self.sum_terms(rows[t], query, 0, room)
 
+    def rough_products(self, query, int64_t start, int64_t stop):
+        """Products of the rows of one matrix in C order with a query, from row `start` to `stop`, in their own precision.
+
+        Parameters
+        ----------
+        query : array of shape (d,), of the matrix' own type, which is that of floats or doubles
+        """
+        if not (self.n_segments == 1 and self.are_contiguous and query.dtype == self.arrays[0].dtype):
+            raise ValueError("rough products are those of one matrix in C order with a query of its own type")
+        if not (0 <= start <= stop <= self.n and query.shape == (self.d,)):
+            raise IndexError(f"rows {start} to {stop} of {self.n}, and a query of shape {query.shape} for {self.d} columns")
+        out = np.empty(stop - start, dtype=query.dtype)
+        if query.dtype == np.float32:
+            _fill_rough[float](&self.segments[0], start, self.d, query, out)
+        else:
+            _fill_rough[double](&self.segments[0], start, self.d, query, out)
+        return out
+
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
         """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
 
@@ -288,11 +339,6 @@ cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* ro
             place.entry += size * place.stride
             out += PITCH
         j += size
-
-
-ctypedef fused real:
-    float
-    double
 
 
 cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:

@@ -48,7 +48,7 @@ lines with the files::
     atom_set
     preparing    <- atom_set, buckets
     known
-    full
+    full         <- costs
     query        <- atom_set, buckets, costs, full, known, plan, rules, sampled, schedule, ways
     direct       <- costs, full, known, plan, query, rules, sampling
     batch        <- direct, full, plan

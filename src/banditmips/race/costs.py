@@ -29,9 +29,9 @@ class Costs:
 
     Attributes
     ----------
-    stream, near_stream
+    stream, near_stream, sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
-        processor's cache.
+        processor's cache. From memory, multiplied by our own loop on one thread.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -57,6 +57,7 @@ class Costs:
 
     stream: float = 0.23
     near_stream: float = 0.09
+    sweep: float = 0.23
     product: float = 0.03
     shared: float = 0.3
     convert: float = 0.2
@@ -74,13 +75,19 @@ class Costs:
 
     def stream_of(self, n_values: int) -> float:
         """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling."""
+        if self.sweeps(n_values):
+            return self.sweep
         part = np.log2(max(n_values, 1) / _NEAR) / np.log2(_FAR / _NEAR)
         return float(self.near_stream + np.clip(part, 0.0, 1.0) * (self.stream - self.near_stream))
+
+    def sweeps(self, n_values: int) -> bool:
+        """Whether our own loop multiplies so many values with a query faster than BLAS with its threads does."""
+        return n_values >= _FAR and self.sweep < self.stream
 
 
 _NEAR, _FAR = 1 << 21, 1 << 23
 """Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
-_MEASURED = ("stream", "near_stream", "product", "shared", "row", "cell", "rotate", "gather")
+_MEASURED = ("stream", "near_stream", "sweep", "product", "shared", "row", "cell", "rotate", "gather")
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -112,6 +119,7 @@ def measure_costs() -> Costs:
     far = Rows([apart])
     gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
     stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
+    sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_stream = _best_time(lambda: near @ query[:n], 10)
     few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
@@ -132,6 +140,7 @@ def measure_costs() -> Costs:
         Costs(),
         stream=1e9 * stream,
         near_stream=1e9 * near_stream,
+        sweep=1e9 * sweep / (n * 4 * d),
         product=1e9 * product,
         shared=1e9 * shared,
         row=1e9 * one_by_one / (n // 2 * 4 * d),
@@ -143,7 +152,10 @@ def measure_costs() -> Costs:
 
 def _cache_file() -> Path:
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    name = f"costs-{platform.node() or 'host'}-{platform.machine()}-{os.cpu_count()}.json"
+    # How many threads BLAS has makes a difference to what it takes.
+    limits = [os.environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")]
+    threads = next((limit for limit in limits if limit and limit.isdecimal()), os.cpu_count())
+    name = f"costs-{platform.node() or 'host'}-{platform.machine()}-{os.cpu_count()}-{threads}.json"
     return Path(folder, "banditmips", name)
 
 

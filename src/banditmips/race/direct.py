@@ -18,7 +18,7 @@ from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, exact_products
+from banditmips.race.full import can_use_blas, exact_products, products_with_one
 from banditmips.race.known import known_of
 from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, least_time, probe_quantile
 from banditmips.race.query import FEW_ENTRIES
@@ -173,7 +173,7 @@ class DirectSearch:
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         with np.errstate(over="ignore", invalid="ignore"):
-            products = store.array @ (row if row.dtype == store.dtype else row.astype(store.dtype))
+            products = products_with_one(store.array, row if row.dtype == store.dtype else row.astype(store.dtype))
         best = best_of_all(products, store.rows, query, self._k, self.options.absolute)
         return None if best is None else _by_all_products((best.indices, best.scores), store.shape[0], begun)
 

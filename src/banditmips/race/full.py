@@ -12,6 +12,7 @@ from banditmips._threads import in_pieces
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.certain import ScoreMap
 from banditmips.core.rows import Rows
+from banditmips.race.costs import costs
 
 __all__ = [
     "best_of_products",
@@ -19,6 +20,7 @@ __all__ = [
     "can_use_blas",
     "exact_products",
     "products_with_all",
+    "products_with_one",
     "rounding_of_products",
     "streamed_products",
 ]
@@ -39,13 +41,23 @@ def can_use_blas(array: NDArray[Any]) -> bool:
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
 
 
+def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
+    """Products of all atoms with a query of their own type."""
+    if array.flags.c_contiguous and costs().sweeps(array.size):
+        return Rows([array]).rough_products(query, 0, array.shape[0])
+    products: NDArray[Any] = array @ query
+    return products
+
+
 def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms with some queries, one row for each query; divided among the threads at hand."""
 
     def multiply(start: int, stop: int) -> NDArray[Any]:
         part = array[start:stop]
+        if len(queries) == 1:
+            return products_with_one(part, queries[0])[np.newaxis]
         # This way round BLAS is a fifth faster than by queries @ part.T.
-        return np.ascontiguousarray((part @ queries[0])[np.newaxis] if len(queries) == 1 else (part @ queries.T).T)
+        return np.ascontiguousarray((part @ queries.T).T)
 
     least = max(1, _LEAST_PRODUCTS // (array.shape[1] * len(queries)))
     return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)

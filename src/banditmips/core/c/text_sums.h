@@ -54,6 +54,36 @@ DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y
 DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
 #undef DEFINE_SUM_OVER_PAIRS
 
+/* Four rows at once: more of them are on their way from memory, and what is loaded of b serves four. */
+static void F(four_dots)(const REAL *const a[4], const REAL *b, int64_t d, double out[4]) {
+    enum { STRETCH = 4096 };
+    v_f64 total[4];
+    for (int r = 0; r < 4; r++) total[r] = (v_f64){0};
+    for (int64_t start = 0; start < d; start += STRETCH) {
+        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
+        V s0[4], s1[4];
+        for (int r = 0; r < 4; r++) s0[r] = s1[r] = (V){0};
+        int64_t j = start;
+        for (; end - j >= 2 * LANES; j += 2 * LANES) {
+            const V b0 = F(load)(b + j), b1 = F(load)(b + j + LANES);
+            for (int r = 0; r < 4; r++) {
+                s0[r] += F(load)(a[r] + j) * b0;
+                s1[r] += F(load)(a[r] + j + LANES) * b1;
+            }
+        }
+        for (; j < end; j += LANES) {
+            const int whole = end - j >= LANES;
+            const V b0 = whole ? F(load)(b + j) : F(load_part)(b + j, end - j);
+            for (int r = 0; r < 4; r++) s0[r] += (whole ? F(load)(a[r] + j) : F(load_part)(a[r] + j, end - j)) * b0;
+        }
+        for (int r = 0; r < 4; r++) total[r] += F(widen)(s0[r] + s1[r]);
+    }
+    for (int r = 0; r < 4; r++) {
+        out[r] = sum_f64(total[r]);
+        if (IS_FLOAT && !isfinite(out[r])) out[r] = F(dot_slowly)(a[r], b, d);
+    }
+}
+
 /* The sum of a vector of sums and of the products that are left behind it, fewer than two vectors of them. Inside the
  * functions that call it, or in one text for floats and another for doubles, they might be added in another order. */
 #if IS_FLOAT
