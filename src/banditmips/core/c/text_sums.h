@@ -25,7 +25,7 @@
         return sum;                                                                           \
     }                                                                                         \
     static double F(name)(const REAL *a, const REAL *b, int64_t d) {                          \
-        enum { STRETCH = 4096 };                                                              \
+        enum { STRETCH = 256 * LANES };                                                       \
         v_f64 total = {0};                                                                    \
         for (int64_t start = 0; start < d; start += STRETCH) {                                \
             const int64_t end = d - start < STRETCH ? d : start + STRETCH;                    \
@@ -56,7 +56,7 @@ DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
 
 /* Four rows at once: more of them are on their way from memory, and what is loaded of b serves four. */
 static void F(four_dots)(const REAL *const a[4], const REAL *b, int64_t d, double out[4]) {
-    enum { STRETCH = 4096 };
+    enum { STRETCH = 256 * LANES };
     v_f64 total[4];
     for (int r = 0; r < 4; r++) total[r] = (v_f64){0};
     for (int64_t start = 0; start < d; start += STRETCH) {
