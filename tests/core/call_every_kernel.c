@@ -43,7 +43,6 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     const double *four_f64[] = {c, e, e, c};
     double four[4];
     k->four_dots_f32(four_f32, a, n, four);
-    k->four_dots_f64(four_f64, c, n, four);
     k->four_dots_exact_f32(four_f32, c, n, four);
     k->four_dots_exact_f64(four_f64, c, n, four);
     sum += four[3];

@@ -53,7 +53,7 @@ class Kernels(ctypes.Structure):
         ("name", ctypes.c_char_p),
         *_both_precisions("moments", None, POINTER, INT64, POINTER),
         *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
-        *_both_precisions("four_dots", None, POINTER, POINTER, INT64, POINTER),
+        ("four_dots_f32", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER)),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),

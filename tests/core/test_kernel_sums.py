@@ -221,22 +221,22 @@ def test_four_rows_are_each_summed_as_if_alone(kernels, precision, d, place):
     np.testing.assert_allclose(out, [row.astype(np.float64) @ query for row in rows], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("d", [511, 4_096, 4_097, 20_000])
-def test_products_in_their_own_precision_are_off_by_few_units(kernels, precision, d):
+@pytest.mark.parametrize("d", [511, 4_096, 4_097, 20_000, 300_000])
+def test_products_of_floats_are_off_by_few_units(kernels, d):
     """The full product is trusted up to four units of the product of the norms, where sums only grow as well."""
-    dtype, rng = PRECISIONS[precision], np.random.default_rng(d)
+    rng = np.random.default_rng(d)
     for low in (-1.0, 0.0, 1.0):
-        rows = rng.uniform(low, 2.0, size=(40, d)).astype(dtype)
-        query = rng.uniform(low, 2.0, size=d).astype(dtype)
-        exact = rows.astype(np.longdouble) @ query.astype(np.longdouble)
-        unit = np.finfo(dtype).eps * np.linalg.norm(query) * np.linalg.norm(rows, axis=1)
-        alone = np.array([getattr(kernels, f"dot_{precision}")(row, query, d) for row in rows])
+        rows = rng.uniform(low, 2.0, size=(40, d)).astype(np.float32)
+        query = rng.uniform(low, 2.0, size=d).astype(np.float32)
+        exact = rows.astype(np.float64) @ query.astype(np.float64)
+        unit = np.finfo(np.float32).eps * np.linalg.norm(query) * np.linalg.norm(rows, axis=1)
+        alone = np.array([kernels.dot_f32(row, query, d) for row in rows])
         together = np.full(40, -1.0)
         for t in range(0, 40, 4):
             addresses = np.array([row.ctypes.data for row in rows[t : t + 4]], dtype=np.uintp)
-            getattr(kernels, f"four_dots_{precision}")(addresses, query, d, together[t : t + 4])
+            kernels.four_dots_f32(addresses, query, d, together[t : t + 4])
         for found in (alone, together):
-            assert np.max(np.abs(found - exact) / unit) < 4.0
+            assert np.max(np.abs(found - exact) / unit) < 2.0
 
 
 @pytest.mark.parametrize("absolute", [False, True])

@@ -144,17 +144,16 @@ def test_a_row_that_is_not_there_is_refused(row):
         read.gather(np.array([row]), np.array([0]), np.empty((1, 1)))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("size", [1, 7, 33, 2_100, 9_001])
-def test_rough_products_are_as_good_as_those_of_blas(dtype, size):
+def test_rough_products_are_as_good_as_those_of_blas(size):
     """Short rows come one by one, long ones by four, of which the last may be fewer."""
-    wide = made(dtype, (11, size + 3))
-    atoms, query = wide[:, :size], made(dtype, size, seed=1)  # rows with a gap between them
+    wide = made("f4", (11, size + 3))
+    atoms, query = wide[:, :size], made("f4", size, seed=1)  # rows with a gap between them
     exact = atoms.astype(np.float64) @ query.astype(np.float64)
-    slack = 4.0 * np.finfo(dtype).eps * np.linalg.norm(query) * np.linalg.norm(atoms.astype(np.float64), axis=1)
+    slack = 4.0 * np.finfo("f4").eps * np.linalg.norm(query) * np.linalg.norm(atoms.astype(np.float64), axis=1)
     for start, stop in ((0, 11), (3, 8), (10, 11), (5, 5)):
         found = Rows([atoms]).rough_products(query, start, stop)
-        assert found.dtype == atoms.dtype
+        assert found.dtype == np.float32
         assert (np.abs(found - exact[start:stop]) <= slack[start:stop]).all()
 
 
@@ -167,9 +166,9 @@ def test_rough_products_that_overflow_say_so():
 def test_rough_products_of_something_else_are_refused():
     query = np.ones(4, dtype=np.float32)
     for atoms in (np.ones((3, 4)), np.ones((3, 4), dtype=np.float32, order="F")):
-        with pytest.raises(ValueError, match="one matrix in C order"):
+        with pytest.raises(ValueError, match="one matrix of float32 in C order"):
             Rows([atoms]).rough_products(query, 0, 3)
     read = Rows([np.ones((3, 4), dtype=np.float32)])
     for wrong, start, stop in ((query, 0, 4), (query, -1, 2), (query[:3].copy(), 0, 3)):
-        with pytest.raises(IndexError, match="of 3, and a query of shape"):
+        with pytest.raises(IndexError, match=r"of 3, and . entries for 4 columns"):
             read.rough_products(wrong, start, stop)

@@ -71,7 +71,6 @@ cdef extern from "c/kernels.h" nogil:
         double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*four_dots_f32)(const float **a, const float *b, int64_t d, double *out) noexcept nogil
-        void (*four_dots_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
         double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil

@@ -38,33 +38,6 @@ ctypedef fused real:
     double
 
 
-cdef int _fill_rough(const Segment* segment, int64_t start, int64_t d, const real[::1] query, real[::1] out) except -1:
-    cdef const char* rows[4]
-    cdef double[4] four
-    cdef int64_t t = 0, n = out.shape[0]
-    cdef int r
-    with nogil:
-        # A query that stays in the first cache is best met by one row after another, a longer one by four at once.
-        while t < n and d * <int64_t> sizeof(real) <= HALF_A_CACHE:
-            rows[0] = segment.base + (start + t) * segment.row_stride
-            if real is float:
-                out[t] = <real> bm_kernels().dot_f32(<const float*> rows[0], &query[0], d)
-            else:
-                out[t] = bm_kernels().dot_f64(<const double*> rows[0], &query[0], d)
-            t += 1
-        while t < n:
-            for r in range(4):  # behind the last row, the last once more
-                rows[r] = segment.base + (start + min(t + r, n - 1)) * segment.row_stride
-            if real is float:
-                bm_kernels().four_dots_f32(<const float**> rows, &query[0], d, four)
-            else:
-                bm_kernels().four_dots_f64(<const double**> rows, &query[0], d, four)
-            for r in range(min(<int64_t> 4, n - t)):
-                out[t + r] = <real> four[r]
-            t += 4
-    return 0
-
-
 cdef class Rows:
     """The rows of one or several matrices of the same width, one after another.
 
@@ -211,23 +184,37 @@ cdef class Rows:
         for t in range(t, count):
             sums[t] = self.sum_terms(rows[t], query, 0, room)
 
-    def rough_products(self, query, int64_t start, int64_t stop):
-        """Products of the rows of one matrix in C order with a query, from row `start` to `stop`, in their own precision.
-
-        Parameters
-        ----------
-        query : array of shape (d,), of the matrix' own type, which is that of floats or doubles
-        """
-        if not (self.n_segments == 1 and self.are_contiguous and query.dtype == self.arrays[0].dtype):
-            raise ValueError("rough products are those of one matrix in C order with a query of its own type")
-        if not (0 <= start <= stop <= self.n and query.shape == (self.d,)):
-            raise IndexError(f"rows {start} to {stop} of {self.n}, and a query of shape {query.shape} for {self.d} columns")
-        out = np.empty(stop - start, dtype=query.dtype)
-        if query.dtype == np.float32:
-            _fill_rough[float](&self.segments[0], start, self.d, query, out)
-        else:
-            _fill_rough[double](&self.segments[0], start, self.d, query, out)
+    def rough_products(self, const float[::1] query, int64_t start, int64_t stop):
+        """Products of the rows of one matrix of floats in C order with a query, from row `start` to `stop`, as floats."""
+        if not (self.n_segments == 1 and self.segments[0].dtype == BM_F32 and self.are_contiguous):
+            raise ValueError("rough products are those of one matrix of float32 in C order")
+        if not (0 <= start <= stop <= self.n and query.shape[0] == self.d):
+            raise IndexError(f"rows {start} to {stop} of {self.n}, and {query.shape[0]} entries for {self.d} columns")
+        out = np.empty(stop - start, dtype=np.float32)
+        cdef float[::1] products = out
+        if stop > start:
+            with nogil:
+                self._fill_rough(start, &query[0], &products[0], stop - start)
         return out
+
+    cdef void _fill_rough(self, int64_t start, const float* query, float* products, int64_t n) noexcept nogil:
+        cdef const char* base = self.segments[0].base + start * self.segments[0].row_stride
+        cdef const float* rows[4]
+        cdef double[4] four
+        cdef int64_t t = 0
+        cdef int r
+        # A query that stays in the first cache is best met by one row after another, a longer one by four at once.
+        while t < n and self.d * <int64_t> sizeof(float) <= HALF_A_CACHE:
+            rows[0] = <const float*> (base + t * self.segments[0].row_stride)
+            products[t] = <float> bm_kernels().dot_f32(rows[0], query, self.d)
+            t += 1
+        while t < n:
+            for r in range(4):  # behind the last row, the last once more
+                rows[r] = <const float*> (base + min(t + r, n - 1) * self.segments[0].row_stride)
+            bm_kernels().four_dots_f32(rows, query, self.d, four)
+            for r in range(min(<int64_t> 4, n - t)):
+                products[t + r] = <float> four[r]
+            t += 4
 
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
         """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.

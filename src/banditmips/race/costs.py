@@ -73,9 +73,12 @@ class Costs:
     call_overhead: float = 30_000.0
     probe_overhead: float = 80_000.0
 
-    def stream_of(self, n_values: int) -> float:
-        """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling."""
-        if self.sweeps(n_values):
+    def stream_of(self, n_values: int, may_sweep: bool = False) -> float:
+        """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling.
+
+        `may_sweep` says that our own loop can read them.
+        """
+        if may_sweep and self.sweeps(n_values):
             return self.sweep
         part = np.log2(max(n_values, 1) / _NEAR) / np.log2(_FAR / _NEAR)
         return float(self.near_stream + np.clip(part, 0.0, 1.0) * (self.stream - self.near_stream))

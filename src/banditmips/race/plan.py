@@ -55,7 +55,7 @@ _N_PROBED, _PROBE_SIZE = 48, 64
 
 def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1) -> float:
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
-    value = costs.stream_of(n * d) * itemsize / 4
+    value = costs.stream_of(n * d, by_blas and itemsize == 4) * itemsize / 4
     if by_blas and n_queries > 1:
         value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))

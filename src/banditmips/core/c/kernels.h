@@ -72,7 +72,6 @@ struct bm_kernels {
 
     /* The same for four rows at once, but for rounding */
     void (*four_dots_f32)(const float *const a[4], const float *b, int64_t d, double out[4]);
-    void (*four_dots_f64)(const double *const a[4], const double *b, int64_t d, double out[4]);
 
     /* sum(a * b), every product and sum in double; sums of BM_STRETCH products each are added up one after another */
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);

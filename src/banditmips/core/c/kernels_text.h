@@ -58,7 +58,6 @@ const struct bm_kernels BM_KERNELS = {
     .dot_f32 = dot_f32,
     .dot_f64 = dot_f64,
     .four_dots_f32 = four_dots_f32,
-    .four_dots_f64 = four_dots_f64,
     .dot_exact_f32 = dot_exact_f32,
     .dot_exact_f64 = dot_exact_f64,
     .four_dots_exact_f32 = four_dots_exact_f32,
