@@ -37,8 +37,9 @@ def draw_real(rows: Sequence[Row], folder: Path) -> list[Path]:
     labels = [f"{row.work} {row.shape[0]:,} x {row.shape[1]:,}, {row.asked}" for row in chosen]
     axes.set_yticks(heights, labels, fontsize=8)
     axes.set_xlabel("times as fast (median; than the better of NumPy BLAS and FAISS flat, or SciPy)")
-    axes.set_title("Real data, after fit, one query at a time", fontsize=10)
-    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    axes.set_title("Real data, after fit, one query at a time", fontsize=10, loc="left")
+    # Above the bars, where no number is.
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.12, y=0.01)
     return _save(figure, folder, "speed-up")
