@@ -11,7 +11,7 @@ from banditmips.core.codes import Codes
 from banditmips.core.rotation import Rotation
 from banditmips.race.costs import Costs
 from banditmips.race.full import products_with_all, products_with_one
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time
+from banditmips.race.plan import SamplingPlan, cells_needed, code_times, coordinates_needed, full_time
 
 # --- without an index ---------------------------------------------------------------------------------------------
 
@@ -45,6 +45,18 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     assert shared[4] == shared[3] > 1e8 * costs.product
     # What BLAS cannot read is multiplied by our own loops.
     assert full_time(costs, 10_000, 10_000, 1, False) == pytest.approx(1e8 * costs.convert)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-161, 1.0, 1e200, np.inf])
+@pytest.mark.parametrize("k", [1, 1_400, 2_000, 3_000])
+@pytest.mark.parametrize("by_range", [False, True])
+def test_a_probe_survives_any_scale(scale, k, by_range):
+    """Squares that over- or underflow, and a k that all are among, leave nothing to be told apart."""
+    terms = np.random.default_rng(0).normal(size=(48, 64)) + 3.0 * np.arange(48.0)[:, np.newaxis]
+    needed = cells_needed(terms * scale, 2_000, k, absolute=False, by_range=by_range)
+    assert needed > 0.0
+    if scale != 1e-161:  # there the squares have a few digits left
+        assert np.isfinite(needed) == (k == 1 and scale == 1.0)
 
 
 def test_one_query_takes_the_faster_of_two_loops():

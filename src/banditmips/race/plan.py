@@ -192,9 +192,11 @@ def cells_needed(terms: NDArray[np.float64], n: int, k: int, absolute: bool, by_
         return inf
     spread, noise = spread_and_noise(terms, absolute)
     if by_range:
-        noise = max(noise, (float(terms.max() - terms.min()) / 2.0) ** 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            noise = max(noise, float(np.square(np.ptp(terms) / 2.0)))
     if not (isfinite(spread) and isfinite(noise)) or spread <= 0.0:
         return inf
     # Where the k-th best of n normal numbers lies (of either sign, where they are ranked by size), in deviations.
     ahead = float(ndtri(1.0 - (k - 0.375) / ((2 if absolute else 1) * n + 0.25)))
-    return 2.0 * noise / (spread * ahead**2) if ahead > 0.0 else inf
+    gap = spread * ahead**2 if ahead > 0.0 else 0.0
+    return 2.0 * noise / gap if gap > 0.0 else inf
