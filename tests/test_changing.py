@@ -98,3 +98,13 @@ def test_a_search_sees_one_state_while_others_add_and_remove():
     assert seen
     assert all(seen)
     assert index.n_atoms - index.n_removed == 30 + N_CALLS * N_NEW
+
+
+def test_an_atom_that_was_found_before_is_gone_when_it_is_removed():
+    """What the first search prepared knows nothing of what is removed later."""
+    atoms = BATCHES[0, 0][0]
+    index = bm.BanditMIPS().fit(atoms)
+    assert index.search(atoms[3]).indices[0] == 3
+    index.remove([3])
+    assert index.search(atoms[3]).indices[0] != 3
+    assert index.search(atoms[3], k=N_NEW).indices[-1] == -1

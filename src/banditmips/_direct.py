@@ -7,25 +7,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._result import SearchResult, Trace
+from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
 from banditmips.core.loop import Outcome
+from banditmips.core.products import PlainProducts
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch
 from banditmips.race.cached import race_on_cache
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
 from banditmips.race.full import can_use_blas
-from banditmips.race.query import Query
+from banditmips.race.query import FEW_ENTRIES, Query
 
-__all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache"]
+__all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds"]
 
 _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
+_MOST_PLAIN = 16
+"""Kinds that are found again one after another, the last first."""
+plain_kinds: list[PlainProducts] = []
+"""Those of bare arrays."""
 _bare: dict[Any, DirectSearch] = {}
 
 
-def bare_directly(store: AtomStore, queries: Any, k: Any, options: Options) -> SearchResult | None:
+def _remember_plain(
+    kinds: list[PlainProducts], direct: DirectSearch, asked: tuple[Any, ...], store: DenseStore, checked: bool
+) -> None:
+    """Let the next search that is asked the same go without any of this (`answer_plainly`), if products are the way."""
+    options, n = direct.options, store.shape[0]
+    if not direct.sweeps or options.trace or options.ends != "largest":
+        return
+    fields = {
+        "n_rounds": 0,
+        "n_survivors": n,
+        "stop_reason": StopReason.FINISHED_EXACTLY,
+        "delta_spent": 0.0,
+        "checked": checked,
+        "_radius": None,
+        "seed": options.seed,
+        "atoms_shape": store.shape,
+    }
+    type_num, k, absolute = store.dtype.num, direct.k, options.absolute
+    kinds.insert(0, PlainProducts(asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields))
+    del kinds[_MOST_PLAIN:]
+
+
+def bare_directly(
+    store: AtomStore, queries: Any, k: Any, options: Options, asked: tuple[Any, ...]
+) -> SearchResult | None:
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
     if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
@@ -33,7 +62,10 @@ def bare_directly(store: AtomStore, queries: Any, k: Any, options: Options) -> S
     if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    return _answered(_bare, key, AtomSet(store), queries)
+    found, made = _answered(_bare, key, AtomSet(store), queries)
+    if made is not None:
+        _remember_plain(plain_kinds, made, asked, store, checked=False)
+    return found
 
 
 def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> SearchResult | None:
@@ -41,22 +73,27 @@ def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> Searc
     # Threads share the work of one query, which this way does not divide.
     if type(k) is not int or options.n_jobs != 1 or not plain_row(queries, atom_set.store.shape[1]):
         return None
-    return _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
+    found, made = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
+    if made is not None and isinstance(atom_set.store, DenseStore):
+        kinds = atom_set.prepared.setdefault("plain", [])
+        _remember_plain(kinds, made, (options,), atom_set.store, checked=not atom_set.unchecked)
+    return found
 
 
 def _answered(
     remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
-) -> SearchResult | None:
+) -> tuple[SearchResult | None, DirectSearch | None]:
+    """The result, if there is one, and what was made for it and will be found again."""
     # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
     place = (key[0], id(key[1]), *key[2:])
-    direct = remembered.get(place)
+    direct, made = remembered.get(place), None
     if direct is None or direct.options is not key[1]:
         if len(remembered) >= _MOST_DIRECT:
             remembered.clear()
-        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+        direct = made = remembered[place] = DirectSearch(atom_set, key[0], key[1])
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
-        return None
+        return None, made
     result = SearchResult.of_one_query(
         found.indices,
         found.scores,
@@ -70,7 +107,7 @@ def _answered(
     )
     if key[1].trace:
         result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
-    return result
+    return result, made
 
 
 def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> tuple[SearchResult | None, int]:

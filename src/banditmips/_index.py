@@ -36,6 +36,7 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 from banditmips.atoms import check_maps, guard_of
+from banditmips.core.products import answer_plainly
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.preparing import extra_bytes
 
@@ -326,6 +327,11 @@ class BanditMIPS:
         """
         chosen = self._parameters.of_call(options)
         fitted = self._fitted
+        kinds = fitted.prepared.get("plain") if mask is None else None
+        if kinds and self._file is None:
+            plain: SearchResult | None = answer_plainly(kinds, fitted.store.array, queries, k, (chosen,))  # type: ignore[attr-defined]
+            if plain is not None:
+                return plain if fitted.ids is None else plain.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
         def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
             short = directly(fitted, queries, k, chosen) if mask is None else None

@@ -62,9 +62,8 @@ def _run_queries(
         from banditmips.atoms.facts import collect_facts
 
         with metered() as norms:
-            known = replace(
-                atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False, prepared={}
-            )
+            facts = collect_facts(atom_set.store, n_jobs=options.n_jobs)
+            known = replace(atom_set, facts=facts, unchecked=False)
         return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
 
     sparse = SparseSearch(atom_set, k, options)

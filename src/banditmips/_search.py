@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from banditmips._direct import bare_directly
+from banditmips._direct import bare_directly, plain_kinds
 from banditmips._ends import at_ends
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._queries import also_read, run_queries
@@ -22,6 +22,7 @@ from banditmips._validate import (
 )
 from banditmips.atoms import AtomStore, check_maps, guard_of
 from banditmips.atoms.metering import metered
+from banditmips.core.products import answer_plainly
 from banditmips.race.atom_set import AtomSet
 
 __all__ = ["search"]
@@ -144,8 +145,7 @@ def search(
     >>> result.n_multiplies < atoms.size / 4
     True
     """
-    seed = seed_or_fresh(seed)
-    options = _options(
+    asked = (
         delta,
         epsilon,
         objective,
@@ -160,17 +160,23 @@ def search(
         minimise,
         budget,
         rescore,
-        seed,
+        seed_or_fresh(seed),
         n_jobs_or_one(n_jobs),
         trace,
         progress,
     )
+    # In a small search all that follows would take most of the time.
+    plain = answer_plainly(plain_kinds, atoms, queries, k, asked) if mask is None else None
+    if plain is not None:
+        found: SearchResult = plain
+        return found
+    options = _options(*asked)
     # What is read is checked, and nothing else, unless norms are needed.
     checked = objective in ("cosine", "correlation")
     store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-        found = bare_directly(store, queries, k, options) if mask is None else None
+        found = bare_directly(store, queries, k, options, asked) if mask is None else None
         return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
 
     started = time.perf_counter()

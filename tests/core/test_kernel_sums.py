@@ -231,10 +231,8 @@ def test_products_of_floats_are_off_by_few_units(kernels, d):
         exact = rows.astype(np.float64) @ query.astype(np.float64)
         unit = np.finfo(np.float32).eps * np.linalg.norm(query) * np.linalg.norm(rows, axis=1)
         alone = np.array([kernels.dot_f32(row, query, d) for row in rows])
-        together = np.full(40, -1.0)
-        for t in range(0, 40, 4):
-            addresses = np.array([row.ctypes.data for row in rows[t : t + 4]], dtype=np.uintp)
-            kernels.four_dots_f32(addresses, query, d, together[t : t + 4])
+        together = np.full(40, -1.0, dtype=np.float32)
+        kernels.products_f32(rows, rows.strides[0], 40, query, d, together)
         for found in (alone, together):
             assert np.max(np.abs(found - exact) / unit) < 2.0
 

@@ -60,10 +60,12 @@ def test_a_probe_survives_any_scale(scale, k, by_range):
 
 
 def test_one_query_takes_the_faster_of_two_loops():
-    """Ours on one thread, or that of BLAS with as many as it has; in the cache always that of BLAS."""
-    ours, theirs = Costs(sweep=0.1), Costs(sweep=0.5)
+    """Ours on one thread, or that of BLAS with as many as it has: from memory, and in the cache."""
+    ours, theirs = Costs(sweep=0.1, near_sweep=0.12), Costs(sweep=0.5)
     assert ours.sweeps(10**8)
     assert not ours.sweeps(10**6)
+    assert theirs.sweeps(10**6)
+    assert full_time(theirs, 1_000, 1_000, 4, True) == pytest.approx(1e6 * theirs.near_sweep)
     assert not theirs.sweeps(10**8)
     assert full_time(ours, 10_000, 10_000, 4, True) == pytest.approx(1e8 * 0.1)
     assert full_time(theirs, 10_000, 10_000, 4, True) == pytest.approx(1e8 * theirs.stream)

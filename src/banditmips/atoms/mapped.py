@@ -18,6 +18,7 @@ from banditmips.atoms.joined import JoinedStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.core import maps
+from banditmips.core.maps import map_of
 
 __all__ = ["MapGuard", "MappedSparseStore", "MappedStore", "check_maps", "guard_of", "map_of", "maps_in"]
 
@@ -104,16 +105,6 @@ def maps_in(matrix: Any) -> list[NDArray[Any]]:
     """The arrays of a sparse matrix that are maps of files."""
     arrays = [getattr(matrix, name, None) for name in _ARRAYS_OF_MATRICES]
     return [array for array in arrays if isinstance(array, np.ndarray) and map_of(array) is not None]
-
-
-def map_of(array: NDArray[Any]) -> mmap.mmap | None:
-    """The map that an array shows a part of; None if it is in memory."""
-    base: Any = array.base
-    while isinstance(base, np.ndarray):
-        base = base.base
-    if isinstance(base, memoryview):
-        base = base.obj
-    return base if isinstance(base, mmap.mmap) else None
 
 
 def _name_of_file(array: Any) -> str:

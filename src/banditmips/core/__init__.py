@@ -35,7 +35,8 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     sample_source     <- loop, statistics, survivors
     code_source       <- certain, codes, kernels, loop, numbers, survivors
     answer            <- certain, code_source, codes, loop, records, rule, survivors
-    direct            <- certain, kernels, rows, survivors
+    products          <- certain, kernels, maps, rows, survivors
+    direct            <- certain, kernels, products, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels
@@ -55,8 +56,8 @@ statistics, sample_source
     Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values.
 rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
-loop, answer, direct
-    The rounds; the four steps above; the same for plain queries with nothing around them.
+loop, answer, products, direct
+    The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
 sparse_products, sparse_batch
     Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
 projections, largest_products, graph

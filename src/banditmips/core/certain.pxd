@@ -1,3 +1,4 @@
+from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 
 from banditmips.core.kernels cimport bm_moments
@@ -15,6 +16,11 @@ cdef class ScoreMap:
 
 cdef enum:
     MOST_AXES = 8
+
+
+cdef inline bint are_fine(const bm_moments* moments) noexcept nogil:
+    """Whether numbers are finite, and their squares neither too large nor too small."""
+    return isfinite(moments.total) and moments.squares < 1e250 and (moments.squares > 1e-250 or moments.largest == 0.0)
 
 
 cdef class MeasuredQuery:

@@ -110,8 +110,7 @@ cdef class MeasuredQuery:
     @property
     def is_fine(self):
         """Whether its numbers are finite, and their squares neither too large nor too small."""
-        cdef double squares = self.moments.squares
-        return isfinite(self.moments.total) and squares < 1e250 and (squares > 1e-250 or self.moments.largest == 0.0)
+        return are_fine(&self.moments)
 
 
 cdef class CertainBounds:

@@ -1,25 +1,8 @@
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
 from banditmips.core.answer import Known, Times
 from banditmips.core.certain import MeasuredQuery
+from banditmips.core.products import Best
 from banditmips.core.rows import Rows
 from banditmips.core.survivors import Survivors
-
-class Best:
-    def __init__(self, k: int, absolute: bool) -> None: ...
-    @property
-    def indices(self) -> NDArray[np.int64]: ...
-    @property
-    def scores(self) -> NDArray[np.float64]: ...
-
-def close_to_best(
-    products: NDArray[Any], rows: Rows, squares: float, k: int, absolute: bool
-) -> NDArray[np.int64] | None: ...
-def best_of_all(products: NDArray[Any], rows: Rows, query: MeasuredQuery, k: int, absolute: bool) -> Best | None: ...
-def best_of(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int, absolute: bool) -> Best | None: ...
 
 class Direct:
     def __init__(self, rows: Rows, known: Known, settings: tuple[int, bool, float], times: Times) -> None: ...

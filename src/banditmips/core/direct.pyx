@@ -1,130 +1,17 @@
-"""The short way of a plain query: one call for what most searches are.
+"""The short way of a plain query to an index: certain bounds, and the exact rows of the few that they leave.
 
 A plain query is one row of floats to atoms in an array, for inner products, with nothing asked for but the best k. Whatever
 turns out not to be plain is left to `banditmips.race.query`, which does the same things for every option.
 """
 
-from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
-from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int64_t
-
-import numpy as np
 
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery
 from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
+from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
-from banditmips.core.survivors cimport Survivors, keep_largest, kth_largest, ranked
-
-cdef double ROUNDING = 4.0
-"""Error of a product by BLAS, in units of the last place of the product of the two norms."""
-
-
-cdef class Best:
-    """The best k rows so far, best first; of equals the one with the smaller index."""
-
-    cdef readonly object indices, scores
-    cdef int64_t[::1] _indices
-    cdef double[::1] _scores
-    cdef Py_ssize_t k, count
-    cdef bint absolute
-
-    def __init__(self, Py_ssize_t k, bint absolute):
-        self.indices, self.scores = np.empty(k, dtype=np.int64), np.empty(k)
-        self._indices, self._scores = self.indices, self.scores
-        self.k, self.absolute, self.count = k, absolute, 0
-
-    cdef double rank(self, double score) noexcept nogil:
-        return fabs(score) if self.absolute else score
-
-    cdef double bar(self) noexcept nogil:
-        """What the k-th best is worth; nothing while there are fewer."""
-        return self.rank(self._scores[self.k - 1]) if self.count == self.k else -INFINITY
-
-    cdef void add(self, int64_t row, double score) noexcept nogil:
-        cdef Py_ssize_t place
-        cdef double rank = self.rank(score), other
-        if self.count == self.k:
-            other = self.bar()
-            if rank < other or (rank == other and row > self._indices[self.k - 1]):
-                return
-        place = self.count if self.count < self.k else self.k - 1
-        while place > 0:
-            other = self.rank(self._scores[place - 1])
-            if other > rank or (other == rank and self._indices[place - 1] < row):
-                break
-            self._indices[place], self._scores[place] = self._indices[place - 1], self._scores[place - 1]
-            place -= 1
-        self._indices[place], self._scores[place] = row, score
-        self.count = min(self.count + 1, self.k)
-
-
-ctypedef fused real:
-    float
-    double
-
-
-def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_t k, bint absolute):
-    """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
-
-    Parameters
-    ----------
-    products : array of shape (n,)
-        Of the atoms with the query, as BLAS gives them.
-    squares : float
-        Sum of the squares of the query's entries.
-
-    Returns
-    -------
-    int64 array, or None where a product is not finite.
-    """
-    cdef Py_ssize_t n = products.shape[0], t, top = 0, n_close = 0
-    cdef double value, bar, slack, norm, root = sqrt(<double> rows.d), largest = -INFINITY, total = 0.0
-    cdef double unit = FLT_EPSILON if real is float else DBL_EPSILON
-    cdef double tiny = FLT_MIN if real is float else DBL_MIN
-    cdef double[::1] heap = np.empty(k)
-    with nogil:
-        for t in range(n):
-            value = fabs(products[t]) if absolute else products[t]
-            total += value
-            if value > largest:
-                top, largest = t, value
-            if t < k or value > heap[0]:
-                keep_largest(value, &heap[0], min(t, k), k)
-    if not isfinite(total):
-        return None
-    # The norm of the best row stands for those of all that could be close to it.
-    norm = rows.norm(top)
-    slack = 2.0 * ROUNDING * unit * norm * sqrt(squares)
-    # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    slack += 2.0 * tiny * root * (root + norm)
-    bar = heap[0] - slack
-    close = np.empty(min(n, 2 * k), dtype=np.int64)
-    cdef int64_t[::1] chosen = close
-    for t in range(n):
-        if (fabs(products[t]) if absolute else products[t]) >= bar:
-            if n_close == chosen.shape[0]:
-                close = np.concatenate([close, np.empty(min(n, 2 * n_close) - n_close, dtype=np.int64)])
-                chosen = close
-            chosen[n_close] = t
-            n_close += 1
-    return close[:n_close]
-
-
-def best_of_all(products, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
-    """The best k by the products of all atoms with one query; None where a number is not finite."""
-    close = close_to_best(products, rows, query.moments.squares, k, absolute)
-    return None if close is None else best_of(close, rows.scores(close, None, query.exact, 0), k, absolute)
-
-
-def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):
-    """The best k of these rows by their exact scores; None where one is not finite."""
-    cdef Py_ssize_t t
-    best = Best(k, absolute)
-    for t in range(rows.shape[0]):
-        if not isfinite(scores[t]):
-            return None
-        best.add(rows[t], scores[t])
-    return best
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 
 cdef class Direct:
@@ -195,7 +82,7 @@ cdef class Direct:
         -------
         Best and how many rows were read, or None where a score is not finite.
         """
-        best = Best(self.k, self.absolute)
+        cdef Best best = Best(self.k, self.absolute)
         cdef Py_ssize_t done, t, place, n_read = 0, n_to_read = 0
         cdef double score, bar = -INFINITY
         cdef double[BM_STRETCH] room
@@ -223,7 +110,7 @@ cdef class Direct:
         return (best, n_read) if n_read >= 0 else None
 
     def few(self, Survivors alive):
-        """Whether the survivors' rows take less time than their first codes would."""
+        """Whether the survivors' rows take less time than their first codes would, and than all products."""
         return alive.n <= max(64, 2 * self.k) and (
-            alive.n * self.row_time <= self.times.prepare + alive.n * self.first_time
+            alive.n * self.row_time <= min(self.times.prepare + alive.n * self.first_time, self.times.full)
         )

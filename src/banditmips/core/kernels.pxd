@@ -70,7 +70,14 @@ cdef extern from "c/kernels.h" nogil:
         void (*moments_f64)(const double *q, int64_t d, bm_moments *out) noexcept nogil
         double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
-        void (*four_dots_f32)(const float **a, const float *b, int64_t d, double *out) noexcept nogil
+        void (*products_f32)(
+            const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out
+        ) noexcept nogil
+        void (*products_f64)(
+            const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out
+        ) noexcept nogil
+        float (*largest_f32)(const float *v, int64_t n, int absolute) noexcept nogil
+        double (*largest_f64)(const double *v, int64_t n, int absolute) noexcept nogil
         double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil

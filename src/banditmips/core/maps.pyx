@@ -8,6 +8,12 @@ they went before. Nothing is done, and nothing costs anything, until that happen
 
 from libc.stdint cimport uintptr_t
 
+import mmap
+
+cimport numpy as cnp
+
+cnp.import_array()
+
 cdef extern from *:
     """
     #include <stddef.h>
@@ -122,3 +128,15 @@ def release(int number):
 def was_cut(int number):
     """Whether something of this map was missing when it was read."""
     return number >= 0 and bm_was_cut(number) != 0
+
+
+cpdef object map_of(object array):
+    """The map that an array shows a part of; None if it is in memory."""
+    base = array
+    while cnp.PyArray_Check(base):
+        if cnp.PyArray_BASE(base) == NULL:
+            return None
+        base = <object> cnp.PyArray_BASE(base)
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) else None

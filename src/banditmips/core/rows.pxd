@@ -25,7 +25,6 @@ cdef class Rows:
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil
     cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil
     cdef void fill_products(self, const int64_t* rows, int64_t count, const double* query, double* sums) noexcept nogil
-    cdef void _fill_rough(self, int64_t start, const float* query, float* products, int64_t n) noexcept nogil
     cdef double norm(self, int64_t row) noexcept nogil
     cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil
     cdef double sum_columns(

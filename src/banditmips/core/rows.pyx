@@ -24,7 +24,6 @@ _DTYPES = {
 cdef enum:
     NEIGHBOURS = 256  # rows of which a stretch each is held at a time
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
-    HALF_A_CACHE = 1 << 14  # bytes, of the first cache of most processors
     ABREAST = 8  # columns that are read together: a cache line of what they become
 
 
@@ -184,37 +183,29 @@ cdef class Rows:
         for t in range(t, count):
             sums[t] = self.sum_terms(rows[t], query, 0, room)
 
-    def rough_products(self, const float[::1] query, int64_t start, int64_t stop):
-        """Products of the rows of one matrix of floats in C order with a query, from row `start` to `stop`, as floats."""
-        if not (self.n_segments == 1 and self.segments[0].dtype == BM_F32 and self.are_contiguous):
-            raise ValueError("rough products are those of one matrix of float32 in C order")
+    def rough_products(self, const real[::1] query, int64_t start, int64_t stop):
+        """Products of the rows of one matrix in C order with a query of its type, from row `start` to `stop`."""
+        cdef int dtype = BM_F32 if real is float else BM_F64
+        if not (self.n_segments == 1 and self.segments[0].dtype == dtype and self.are_contiguous):
+            name = "float32" if real is float else "float64"
+            raise ValueError(f"rough products are those of one matrix of {name} in C order")
         if not (0 <= start <= stop <= self.n and query.shape[0] == self.d):
             raise IndexError(f"rows {start} to {stop} of {self.n}, and {query.shape[0]} entries for {self.d} columns")
-        out = np.empty(stop - start, dtype=np.float32)
-        cdef float[::1] products = out
+        out = np.empty(stop - start, dtype=np.asarray(query).dtype)
+        cdef real[::1] products = out
+        cdef int64_t stride = self.segments[0].row_stride
+        cdef const char* first = self.segments[0].base + start * stride
         if stop > start:
             with nogil:
-                self._fill_rough(start, &query[0], &products[0], stop - start)
+                if real is float:
+                    bm_kernels().products_f32(
+                        <const float*> first, stride, stop - start, &query[0], self.d, &products[0]
+                    )
+                else:
+                    bm_kernels().products_f64(
+                        <const double*> first, stride, stop - start, &query[0], self.d, &products[0]
+                    )
         return out
-
-    cdef void _fill_rough(self, int64_t start, const float* query, float* products, int64_t n) noexcept nogil:
-        cdef const char* base = self.segments[0].base + start * self.segments[0].row_stride
-        cdef const float* rows[4]
-        cdef double[4] four
-        cdef int64_t t = 0
-        cdef int r
-        # A query that stays in the first cache is best met by one row after another, a longer one by four at once.
-        while t < n and self.d * <int64_t> sizeof(float) <= HALF_A_CACHE:
-            rows[0] = <const float*> (base + t * self.segments[0].row_stride)
-            products[t] = <float> bm_kernels().dot_f32(rows[0], query, self.d)
-            t += 1
-        while t < n:
-            for r in range(4):  # behind the last row, the last once more
-                rows[r] = <const float*> (base + min(t + r, n - 1) * self.segments[0].row_stride)
-            bm_kernels().four_dots_f32(rows, query, self.d, four)
-            for r in range(min(<int64_t> 4, n - t)):
-                products[t + r] = <float> four[r]
-            t += 4
 
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
         """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.

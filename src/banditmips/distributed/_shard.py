@@ -41,7 +41,7 @@ class Shard:
         if options.objective not in ("cosine", "correlation") or atoms.facts is not None:
             return atoms
         if "with facts" not in atoms.prepared:
-            atoms.prepared["with facts"] = replace(atoms, facts=collect_facts(atoms.store), prepared={})
+            atoms.prepared["with facts"] = replace(atoms, facts=collect_facts(atoms.store))
         known: AtomSet = atoms.prepared["with facts"]
         return known
 

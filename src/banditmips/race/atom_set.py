@@ -40,7 +40,7 @@ class AtomSet:
     unchecked : bool
         Whether the user asked for no check of the entries.
     prepared : dict
-        What searches have made of these once for all.
+        What searches have made of these once for all; atoms of which something else is known begin anew.
     """
 
     store: AtomStore
@@ -53,7 +53,7 @@ class AtomSet:
     removed: NDArray[np.bool_] | None = None
     ids: Any = None
     unchecked: bool = False
-    prepared: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    prepared: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what searches can make again."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,9 @@ class Costs:
 
     Attributes
     ----------
-    stream, near_stream, sweep
+    stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
-        processor's cache. From memory, multiplied by our own loop on one thread.
+        processor's cache. The same, multiplied by our own loop on one thread.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -58,6 +59,7 @@ class Costs:
     stream: float = 0.23
     near_stream: float = 0.09
     sweep: float = 0.23
+    near_sweep: float = 0.09
     product: float = 0.03
     shared: float = 0.3
     convert: float = 0.2
@@ -79,18 +81,26 @@ class Costs:
         `may_sweep` says that our own loop can read them.
         """
         if may_sweep and self.sweeps(n_values):
-            return self.sweep
-        part = np.log2(max(n_values, 1) / _NEAR) / np.log2(_FAR / _NEAR)
-        return float(self.near_stream + np.clip(part, 0.0, 1.0) * (self.stream - self.near_stream))
+            return _between(self.near_sweep, self.sweep, n_values)
+        return _between(self.near_stream, self.stream, n_values)
 
     def sweeps(self, n_values: int) -> bool:
-        """Whether our own loop multiplies so many values with a query faster than BLAS with its threads does."""
-        return n_values >= _FAR and self.sweep < self.stream
+        """Whether our own loop multiplies so many values with a query about as fast as BLAS with its threads."""
+        blas = _between(self.near_stream, self.stream, n_values)
+        return _between(self.near_sweep, self.sweep, n_values) <= _AS_FAST * blas
+
+
+def _between(near: float, far: float, n_values: int) -> float:
+    part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
+    return near + min(max(part, 0.0), 1.0) * (far - near)
 
 
 _NEAR, _FAR = 1 << 21, 1 << 23
 """Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
-_MEASURED = ("stream", "near_stream", "sweep", "product", "shared", "row", "cell", "rotate", "gather")
+_AS_FAST = 1.1
+"""What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
+the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
+_MEASURED = ("stream", "near_stream", "sweep", "near_sweep", "product", "shared", "row", "cell", "rotate", "gather")
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -124,7 +134,9 @@ def measure_costs() -> Costs:
     stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
     sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
+    near_rows = Rows([near])
     near_stream = _best_time(lambda: near @ query[:n], 10)
+    near_sweep = _best_time(lambda: near_rows.rough_products(query[:n], 0, n), 10)
     few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
     exact = np.ones(4 * d)
     one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
@@ -144,6 +156,7 @@ def measure_costs() -> Costs:
         stream=1e9 * stream,
         near_stream=1e9 * near_stream,
         sweep=1e9 * sweep / (n * 4 * d),
+        near_sweep=1e9 * near_sweep / (n * n),
         product=1e9 * product,
         shared=1e9 * shared,
         row=1e9 * one_by_one / (n // 2 * 4 * d),
@@ -186,9 +199,9 @@ def costs() -> Costs:
     path = _cache_file()
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["version"] == __version__:
+        if saved["version"] == __version__ and saved["costs"].keys() == set(_MEASURED):
             return replace(Costs(), **_parse(json.dumps(saved["costs"]), str(path)))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # nothing usable was kept: measure
     measured = measure_costs()
     try:

@@ -12,15 +12,24 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import answer_survivors
 from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.direct import Direct, best_of, best_of_all, close_to_best
+from banditmips.core.direct import Direct
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
+from banditmips.core.products import best_of, best_of_all, close_to_best
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_products, products_with_one
 from banditmips.race.known import known_of
-from banditmips.race.plan import SamplingPlan, code_times, coordinates_needed, full_time, least_time, probe_quantile
+from banditmips.race.plan import (
+    REGRET,
+    SamplingPlan,
+    code_times,
+    coordinates_needed,
+    full_time,
+    is_worth_a_race,
+    probe_quantile,
+)
 from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
@@ -116,7 +125,7 @@ class DirectSearch:
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
-        self._k, self.options = k, options
+        self.k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
         self.certain_time = self.more_time = 0.0
@@ -127,6 +136,7 @@ class DirectSearch:
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n, d = store.shape
+        self._sweeps = store.array.flags.c_contiguous and here.sweeps(store.array.size)
         if atoms.codes is None:
             self._first = least_sample(options, k, n)
             for weighted in (True, False):
@@ -134,11 +144,17 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
-        if times.full > least_time(times, atoms.codes, n, k):
+        if is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time = times, 0.5 * n * times.atom
+            self._n_first = atoms.codes.n_first
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether nothing is tried before the products with all atoms, which our own loop computes."""
+        return self.serves and self._direct is None and self._sampling == {True: None, False: None} and self._sweeps
 
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""
@@ -166,7 +182,7 @@ class DirectSearch:
     def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
         """Answer a query; None where it turns out not to be plain."""
         query = MeasuredQuery(row)
-        begun = self._begin(atoms, query)
+        begun = self._begin(atoms, query, alone=True)
         if not isinstance(begun, Waiting):
             return begun
         store = atoms.store
@@ -174,7 +190,7 @@ class DirectSearch:
         assert store.rows is not None
         with np.errstate(over="ignore", invalid="ignore"):
             products = products_with_one(store.array, row if row.dtype == store.dtype else row.astype(store.dtype))
-        best = best_of_all(products, store.rows, query, self._k, self.options.absolute)
+        best = best_of_all(products, store.rows, query, self.k, self.options.absolute)
         return None if best is None else _by_all_products((best.indices, best.scores), store.shape[0], begun)
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
@@ -187,7 +203,9 @@ class DirectSearch:
         """
         return self._begin(atoms, MeasuredQuery(row), races)
 
-    def _begin(self, atoms: AtomSet, query: MeasuredQuery, races: bool = True) -> Answer | Waiting | None:
+    def _begin(
+        self, atoms: AtomSet, query: MeasuredQuery, races: bool = True, alone: bool = False
+    ) -> Answer | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
@@ -206,20 +224,27 @@ class DirectSearch:
             assert self.times is not None
             answer.time_spent = n_read * self.times.row
             return answer
-        return self._by_codes(atoms, query, alive)
+        # What queries of a batch may lose with races is written down elsewhere.
+        return Waiting(query, None) if alone and self._is_dear(alive.n) else self._by_codes(atoms, query, alive)
+
+    def _is_dear(self, n_left: int) -> bool:
+        """Whether the first round for so many, come to nothing, takes more than a tenth of the time of all products."""
+        assert self.times is not None
+        first = self.times.prepare + n_left * (self._n_first * self.times.cell + self.times.atom)
+        return first > 2.0 * REGRET * self.times.full
 
     def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
         plan, options = self._sampling[query.unevenness > EVEN_ENOUGH], self.options
         if plan is None:
             return False
-        quantile = probe_quantile(plan.n, self._k, options.delta)
-        needed = coordinates_needed(atoms.store, query.exact, quantile, self._k, options.seed, options.absolute)
+        quantile = probe_quantile(plan.n, self.k, options.delta)
+        needed = coordinates_needed(atoms.store, query.exact, quantile, self.k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
     def finish(self, atoms: AtomSet, waiting: Sequence[Waiting], products: NDArray[Any]) -> list[Answer] | None:
         """Answer queries by their products with all atoms, a row for each; None where a product is not finite."""
-        store, k, absolute = atoms.store, self._k, self.options.absolute
+        store, k, absolute = atoms.store, self.k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         rows, pairs = store.rows, zip(products, waiting, strict=True)
@@ -255,7 +280,7 @@ class DirectSearch:
             )
             if outcome.handed_over:
                 return Waiting(query, outcome)
-            found, multiplies = outcome.best_exactly(self._k, self.options.absolute, exact)
+            found, multiplies = outcome.best_exactly(self.k, self.options.absolute, exact)
         except _NotFiniteError:
             return None
         spent = outcome.delta_spent

@@ -43,7 +43,7 @@ def can_use_blas(array: NDArray[Any]) -> bool:
 
 def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms with a query of their own type."""
-    if array.dtype == np.float32 and array.flags.c_contiguous and costs().sweeps(array.size):
+    if array.flags.c_contiguous and costs().sweeps(array.size):
         return Rows([array]).rough_products(query, 0, array.shape[0])
     products: NDArray[Any] = array @ query
     return products

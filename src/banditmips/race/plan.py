@@ -35,6 +35,7 @@ __all__ = [
     "coordinates_needed",
     "file_times",
     "full_time",
+    "is_worth_a_race",
     "least_time",
     "probe_quantile",
 ]
@@ -55,7 +56,7 @@ _N_PROBED, _PROBE_SIZE = 48, 64
 
 def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1) -> float:
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
-    value = costs.stream_of(n * d, by_blas and itemsize == 4) * itemsize / 4
+    value = costs.stream_of(n * d, by_blas) * itemsize / 4
     if by_blas and n_queries > 1:
         value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))
@@ -74,6 +75,16 @@ def code_times(
 def least_time(times: Times, codes: Codes, n: int, k: int) -> float:
     """Nanoseconds that a race on codes takes at least: certain bounds, one round, and the rows that are returned."""
     return times.prepare + n * (codes.n_first * times.cell + 1.5 * times.atom) + k * times.row
+
+
+def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_queries: int = 1) -> bool:
+    """Whether all products take longer than a race on codes at its best.
+
+    Of one query alone what is around a race must not be more than a tenth of them, in case it comes to nothing. What
+    the queries of a batch lose is written down (`race.batch`).
+    """
+    around = costs.call_overhead / (2.0 * REGRET) if n_queries == 1 else 0.0
+    return times.full > max(least_time(times, codes, n, k), around)
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:

@@ -31,7 +31,7 @@ from banditmips.race.plan import (
     code_times,
     coordinates_needed,
     file_times,
-    least_time,
+    is_worth_a_race,
     probe_quantile,
 )
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
@@ -211,10 +211,11 @@ class Query:
         return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
-        """Whether all products take less time than the least that a race on codes would, or are all 0."""
+        """Whether all products take too little time for a race on codes, or are all 0."""
         codes, n = self._atoms.codes, self._candidates.size
         assert codes is not None
-        return times.full > 0.0 and (times.full <= least_time(times, codes, n, self._k) or self._support.size == 0)
+        pays = is_worth_a_race(costs(), times, codes, n, self._k)
+        return times.full > 0.0 and (not pays or self._support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""

@@ -27,14 +27,17 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline, unused))
 #define NEVER_INLINE static __attribute__((noinline))
 #define PREFETCH(address) __builtin_prefetch(address)
+#define PREFETCH_LATER(address) __builtin_prefetch(address, 0, 2) /* not into the first cache */
 #elif defined(_MSC_VER)
 #define ALWAYS_INLINE static __forceinline
 #define NEVER_INLINE static __declspec(noinline)
 #define PREFETCH(address) ((void)(address))
+#define PREFETCH_LATER(address) ((void)(address))
 #else
 #define ALWAYS_INLINE static inline
 #define NEVER_INLINE static
 #define PREFETCH(address) ((void)(address))
+#define PREFETCH_LATER(address) ((void)(address))
 #endif
 
 /* "f32" from f and 32, also where both are macros */

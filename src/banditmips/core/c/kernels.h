@@ -70,8 +70,13 @@ struct bm_kernels {
     double (*dot_f32)(const float *a, const float *b, int64_t d);
     double (*dot_f64)(const double *a, const double *b, int64_t d);
 
-    /* The same for four rows at once, but for rounding */
-    void (*four_dots_f32)(const float *const a[4], const float *b, int64_t d, double out[4]);
+    /* out[t] = product of q with the row at rows + t * stride_bytes, for t < n, in one pass; the same but for rounding */
+    void (*products_f32)(const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out);
+    void (*products_f64)(const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out);
+
+    /* The largest of n numbers, or of their sizes; NaN if their sum is not finite, -inf of none */
+    float (*largest_f32)(const float *v, int64_t n, int absolute);
+    double (*largest_f64)(const double *v, int64_t n, int absolute);
 
     /* sum(a * b), every product and sum in double; sums of BM_STRETCH products each are added up one after another */
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);

@@ -12,6 +12,7 @@
 #define TYPE f32
 #define IS_FLOAT 1
 #include "text_sums.h"
+#include "text_products.h"
 #include "text_convert.h"
 #define PLACE int32_t
 #define WHERE _i32
@@ -31,6 +32,7 @@
 #define TYPE f64
 #define IS_FLOAT 0
 #include "text_sums.h"
+#include "text_products.h"
 #include "text_convert.h"
 #define PLACE int32_t
 #define WHERE _i32
@@ -57,7 +59,10 @@ const struct bm_kernels BM_KERNELS = {
     .moments_f64 = moments_f64,
     .dot_f32 = dot_f32,
     .dot_f64 = dot_f64,
-    .four_dots_f32 = four_dots_f32,
+    .products_f32 = products_f32,
+    .products_f64 = products_f64,
+    .largest_f32 = largest_f32,
+    .largest_f64 = largest_f64,
     .dot_exact_f32 = dot_exact_f32,
     .dot_exact_f64 = dot_exact_f64,
     .four_dots_exact_f32 = four_dots_exact_f32,

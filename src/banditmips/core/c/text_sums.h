@@ -292,36 +292,6 @@ static void F(scaled_rest)(const double *q, const REAL *c, double part, const do
 }
 
 #if IS_FLOAT
-/* Four rows at once: more of them are on their way from memory, and what is loaded of b serves four. */
-static void four_dots_f32(const float *const a[4], const float *b, int64_t d, double out[4]) {
-    enum { STRETCH = 256 * LANES_f32 };
-    v_f64 total[4];
-    for (int r = 0; r < 4; r++) total[r] = (v_f64){0};
-    for (int64_t start = 0; start < d; start += STRETCH) {
-        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
-        v_f32 s0[4], s1[4];
-        for (int r = 0; r < 4; r++) s0[r] = s1[r] = (v_f32){0};
-        int64_t j = start;
-        for (; end - j >= 2 * LANES_f32; j += 2 * LANES_f32) {
-            const v_f32 b0 = load_f32(b + j), b1 = load_f32(b + j + LANES_f32);
-            for (int r = 0; r < 4; r++) {
-                s0[r] += load_f32(a[r] + j) * b0;
-                s1[r] += load_f32(a[r] + j + LANES_f32) * b1;
-            }
-        }
-        for (; j < end; j += LANES_f32) {
-            const int whole = end - j >= LANES_f32;
-            const v_f32 b0 = whole ? load_f32(b + j) : load_part_f32(b + j, end - j);
-            for (int r = 0; r < 4; r++) s0[r] += (whole ? load_f32(a[r] + j) : load_part_f32(a[r] + j, end - j)) * b0;
-        }
-        for (int r = 0; r < 4; r++) total[r] += widen_f32(s0[r] + s1[r]);
-    }
-    for (int r = 0; r < 4; r++) {
-        out[r] = sum_f64(total[r]);
-        if (!isfinite(out[r])) out[r] = dot_slowly_f32(a[r], b, d);
-    }
-}
-
 /* x = v - c with its product with c, its square and its largest size, every sum in double */
 static void centred(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out) {
     v_f64 p0 = {0}, p1 = {0}, s0 = {0}, s1 = {0}, largest = {0};

@@ -117,6 +117,7 @@ ALWAYS_INLINE double sum_f64(v_f64 x) {
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+ALWAYS_INLINE float sum_f32(v_f32 x) { return _mm512_reduce_add_ps(x); }
 ALWAYS_INLINE v_f32 floor_f32(v_f32 x) { return _mm512_floor_ps(x); }
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
@@ -140,6 +141,11 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) { return _mm512_reduce_add_epi64((__m512i
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm256_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+ALWAYS_INLINE float sum_f32(v_f32 x) {
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 ALWAYS_INLINE v_f32 floor_f32(v_f32 x) { return _mm256_floor_ps(x); }
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -173,6 +179,12 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) {
 
 #else /* 16 or 0 */
 
+ALWAYS_INLINE float sum_f32(v_f32 x) {
+    float lanes[LANES_f32], sum = 0;
+    memcpy(lanes, &x, sizeof x);
+    for (int i = 0; i < LANES_f32; i++) sum += lanes[i];
+    return sum;
+}
 ALWAYS_INLINE v_f32 floor_f32(v_f32 x) {
     const v_f32 towards_zero = float_i32(truncate_f32(x));
     return towards_zero + float_i32(less_f32(x, towards_zero));

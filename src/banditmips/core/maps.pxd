@@ -1,0 +1,1 @@
+cpdef object map_of(object array)

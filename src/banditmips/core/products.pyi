@@ -1,0 +1,35 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.certain import MeasuredQuery
+from banditmips.core.rows import Rows
+
+class Best:
+    def __init__(self, k: int, absolute: bool) -> None: ...
+    @property
+    def indices(self) -> NDArray[np.int64]: ...
+    @property
+    def scores(self) -> NDArray[np.float64]: ...
+
+def close_to_best(
+    products: NDArray[Any], rows: Rows, squares: float, k: int, absolute: bool
+) -> NDArray[np.int64] | None: ...
+def best_of_all(products: NDArray[Any], rows: Rows, query: MeasuredQuery, k: int, absolute: bool) -> Best | None: ...
+def best_of(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int, absolute: bool) -> Best | None: ...
+
+class PlainProducts:
+    def __init__(
+        self,
+        asked: tuple[Any, ...],
+        shape: tuple[int, int],
+        type_num: int,
+        k: int,
+        absolute: bool,
+        few_entries: int,
+        result_type: type[Any],
+        fields: dict[str, Any],
+    ) -> None: ...
+
+def answer_plainly(kinds: list[PlainProducts], atoms: Any, row: Any, k: Any, asked: tuple[Any, ...]) -> Any: ...

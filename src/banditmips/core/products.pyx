@@ -1,0 +1,375 @@
+"""The best of all products of atoms with a query: exactly, where their rounding cannot tell who is best.
+
+`PlainProducts` does that for a plain query in one call, from the user's arrays to the result: of a small search, everything
+around the products would take longer than they do.
+"""
+
+from cpython.long cimport PyLong_CheckExact
+from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
+from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+
+cimport numpy as cnp
+
+from banditmips.core.certain cimport MeasuredQuery, are_fine
+from banditmips.core.kernels cimport BM_F32, BM_STRETCH, bm_kernels, bm_moments
+from banditmips.core.maps cimport map_of
+from banditmips.core.rows cimport Rows
+from banditmips.core.survivors cimport keep_largest
+
+cnp.import_array()
+
+cdef extern from "Python.h":
+    int PyObject_GenericSetDict(object instance, object fields, void* context) except -1
+
+cdef double ROUNDING = 4.0
+"""Error of a product by BLAS, in units of the last place of the product of the two norms."""
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef enum:
+    BLOCK = 256  # products of which the largest is kept, so that most blocks are not looked at again
+
+
+cdef class Best:
+    """The best k rows so far, best first; of equals the one with the smaller index."""
+
+    def __init__(self, cnp.npy_intp k, bint absolute):
+        self.indices = cnp.PyArray_SimpleNew(1, &k, cnp.NPY_INT64)
+        self.scores = cnp.PyArray_SimpleNew(1, &k, cnp.NPY_FLOAT64)
+        self._indices = <int64_t*> cnp.PyArray_DATA(self.indices)
+        self._scores = <double*> cnp.PyArray_DATA(self.scores)
+        self.k, self.absolute, self.count = k, absolute, 0
+
+    cdef double rank(self, double score) noexcept nogil:
+        return fabs(score) if self.absolute else score
+
+    cdef double bar(self) noexcept nogil:
+        """What the k-th best is worth; nothing while there are fewer."""
+        return self.rank(self._scores[self.k - 1]) if self.count == self.k else -INFINITY
+
+    cdef void add(self, int64_t row, double score) noexcept nogil:
+        cdef Py_ssize_t place
+        cdef double rank = self.rank(score), other
+        if self.count == self.k:
+            other = self.bar()
+            if rank < other or (rank == other and row > self._indices[self.k - 1]):
+                return
+        place = self.count if self.count < self.k else self.k - 1
+        while place > 0:
+            other = self.rank(self._scores[place - 1])
+            if other > rank or (other == rank and self._indices[place - 1] < row):
+                break
+            self._indices[place], self._scores[place] = self._indices[place - 1], self._scores[place - 1]
+            place -= 1
+        self._indices[place], self._scores[place] = row, score
+        self.count = min(self.count + 1, self.k)
+
+    cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil:
+        """Add rows with their exact scores; False where one is not finite."""
+        cdef Py_ssize_t t
+        for t in range(count):
+            if not isfinite(scores[t]):
+                return False
+            self.add(rows[t], scores[t])
+        return True
+
+
+cdef class Room:
+    """Memory of one search, given back at its end."""
+
+    cdef void* start
+
+    def __cinit__(self, size_t n_bytes):
+        self.start = malloc(max(n_bytes, <size_t> 1))
+        if self.start == NULL:
+            raise MemoryError("there is no memory for the products of all atoms")
+
+    def __dealloc__(self):
+        free(self.start)
+
+
+cdef inline Py_ssize_t _n_blocks(Py_ssize_t n) noexcept nogil:
+    return (n + BLOCK - 1) // BLOCK
+
+
+cdef double _kth_best(
+    const real* products, Py_ssize_t n, Py_ssize_t k, bint absolute, double* maxima, double* heap, Py_ssize_t* top
+) noexcept nogil:
+    """The k-th largest of n products, or of their sizes, and where the largest is; NaN where one is not finite.
+
+    `maxima` is filled with the largest of each block, `heap` with the k best.
+    """
+    cdef Py_ssize_t t, start = 0, stop
+    cdef double value, largest = -INFINITY
+    while start < n:
+        stop = min(start + BLOCK, n)
+        if real is float:
+            maxima[start // BLOCK] = bm_kernels().largest_f32(products + start, stop - start, absolute)
+        else:
+            maxima[start // BLOCK] = bm_kernels().largest_f64(products + start, stop - start, absolute)
+        if isnan(maxima[start // BLOCK]):
+            return NAN
+        if start < k or maxima[start // BLOCK] > heap[0]:
+            for t in range(start, stop):
+                value = fabs(products[t]) if absolute else products[t]
+                if value > largest:
+                    top[0], largest = t, value
+                if t < k or value > heap[0]:
+                    keep_largest(value, heap, min(t, k), k)
+        start = stop
+    return heap[0]
+
+
+cdef double _slack(double unit, double tiny, int64_t d, double norm, double squares) noexcept nogil:
+    """By how much two products may be wrong together; `norm` is that of the best row."""
+    cdef double root = sqrt(<double> d)
+    # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
+    return 2.0 * (ROUNDING * unit * norm * sqrt(squares) + tiny * root * (root + norm))
+
+
+cdef Py_ssize_t _reaching(
+    const real* products, Py_ssize_t n, bint absolute, const double* maxima, double bar, int64_t* places
+) noexcept nogil:
+    """How many products reach the bar, and where they are, unless `places` is NULL."""
+    cdef Py_ssize_t t, block, count = 0
+    for block in range(_n_blocks(n)):
+        if maxima[block] < bar:
+            continue
+        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+            if (fabs(products[t]) if absolute else products[t]) >= bar:
+                if places != NULL:
+                    places[count] = t
+                count += 1
+    return count
+
+
+def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_t k, bint absolute):
+    """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
+
+    Parameters
+    ----------
+    products : array of shape (n,)
+        Of the atoms with the query, as BLAS gives them.
+    squares : float
+        Sum of the squares of the query's entries.
+
+    Returns
+    -------
+    int64 array, or None where a product is not finite.
+    """
+    cdef Py_ssize_t n = products.shape[0], top = 0
+    cdef Room room = Room((_n_blocks(n) + k) * sizeof(double))
+    cdef double* maxima = <double*> room.start
+    cdef double bar
+    cdef cnp.npy_intp count = 0
+    with nogil:
+        bar = _kth_best(&products[0], n, k, absolute, maxima, maxima + _n_blocks(n), &top)
+        if not isnan(bar):
+            # The norm of the best row stands for those of all that could be close to it.
+            bar -= _slack(
+                FLT_EPSILON if real is float else DBL_EPSILON, FLT_MIN if real is float else DBL_MIN, rows.d,
+                rows.norm(top), squares,
+            )
+            count = _reaching(&products[0], n, absolute, maxima, bar, NULL)
+    if isnan(bar):
+        return None
+    close = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT64)
+    _reaching(&products[0], n, absolute, maxima, bar, <int64_t*> cnp.PyArray_DATA(close))
+    return close
+
+
+def best_of_all(products, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
+    """The best k by the products of all atoms with one query; None where a number is not finite."""
+    close = close_to_best(products, rows, query.moments.squares, k, absolute)
+    return None if close is None else best_of(close, rows.scores(close, None, query.exact, 0), k, absolute)
+
+
+def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bint absolute):
+    """The best k of these rows by their exact scores; None where one is not finite."""
+    cdef Best best = Best(k, absolute)
+    return best if best.add_all(&rows[0], &scores[0], rows.shape[0]) else None
+
+
+cdef class PlainProducts:
+    """One kind of plain search that all products answer: atoms and a query of one type in C order and in memory.
+
+    Parameters
+    ----------
+    asked : tuple
+        What a search of this kind is asked with beside atoms, query and k: numbers, strings and other objects.
+    shape : (n, d)
+    type_num : int
+        NumPy's number of the type of atoms and query, float32 or float64.
+    k : int
+    absolute : bool
+    few_entries : int
+        A query of which no more than one in so many entries is not 0 is of another kind.
+    result_type, fields
+        What a result is, and those of its fields that are always the same.
+    """
+
+    cdef tuple asked
+    cdef object k, result_type
+    cdef dict fields
+    cdef int64_t n, d, few_entries
+    cdef int type_num
+    cdef bint absolute
+
+    def __init__(self, tuple asked, shape, int type_num, k, bint absolute, int64_t few_entries, result_type, fields):
+        if type_num not in (cnp.NPY_FLOAT, cnp.NPY_DOUBLE):
+            raise ValueError("plain products are those of float32 or float64")
+        self.asked, self.type_num, self.k, self.absolute = asked, type_num, k, absolute
+        self.n, self.d = shape
+        self.few_entries, self.result_type, self.fields = few_entries, result_type, fields
+
+    cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked):
+        """Whether these are of this kind."""
+        return (
+            cnp.PyArray_NDIM(atoms) == 2
+            and cnp.PyArray_DIM(atoms, 0) == self.n
+            and cnp.PyArray_DIM(atoms, 1) == self.d
+            and _are_floats(atoms, self.type_num)
+            and cnp.PyArray_NDIM(row) == 1
+            and cnp.PyArray_DIM(row, 0) == self.d
+            and _are_floats(row, self.type_num)
+            and k == self.k
+            and _are_same(asked, self.asked)
+        )
+
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
+        """The result; None where a number is not finite, or the query not plain."""
+        cdef bm_moments moments
+        cdef Py_ssize_t k = self.k
+        cdef Best best
+        if self.type_num == cnp.NPY_FLOAT:
+            bm_kernels().moments_f32(<const float*> cnp.PyArray_DATA(row), self.d, &moments)
+        else:
+            bm_kernels().moments_f64(<const double*> cnp.PyArray_DATA(row), self.d, &moments)
+        if not are_fine(&moments) or self.few_entries * moments.n_nonzero <= self.d:
+            return None
+        best = Best(k, self.absolute)
+        if self.type_num == cnp.NPY_FLOAT:
+            if not _find_best[float](
+                <const float*> cnp.PyArray_DATA(atoms), <const float*> cnp.PyArray_DATA(row),
+                self.n, self.d, moments.squares, best,
+            ):
+                return None
+        elif not _find_best[double](
+            <const double*> cnp.PyArray_DATA(atoms), <const double*> cnp.PyArray_DATA(row),
+            self.n, self.d, moments.squares, best,
+        ):
+            return None
+        fields = self.fields.copy()
+        fields["indices"], fields["scores"], fields["n_multiplies"] = best.indices, best.scores, self.n * moments.n_nonzero
+        result = self.result_type.__new__(self.result_type)
+        PyObject_GenericSetDict(result, fields, NULL)
+        return result
+
+
+def answer_plainly(list kinds, atoms, row, k, tuple asked):
+    """The result of a search of one of these kinds of `PlainProducts`; None where it is of another."""
+    cdef PlainProducts kind
+    if not (cnp.PyArray_CheckExact(atoms) and cnp.PyArray_CheckExact(row) and PyLong_CheckExact(k)):
+        return None
+    for kind in kinds:
+        if kind.serves(atoms, row, k, asked):
+            return kind.answer(atoms, row)
+    return None
+
+
+cdef bint _are_floats(cnp.ndarray array, int type_num):
+    """Whether these are native numbers of that type in C order, and in memory."""
+    return cnp.PyArray_TYPE(array) == type_num and cnp.PyArray_ISCARRAY_RO(array) and map_of(array) is None
+
+
+cdef bint _are_same(tuple values, tuple others):
+    """Whether all are the same object, or equal numbers or strings of one type: True, 1 and 1.0 are equal too."""
+    cdef Py_ssize_t t
+    for t in range(len(others)):
+        value, other = values[t], others[t]
+        if value is not other and not (
+            type(value) is type(other) and isinstance(value, (float, int, str)) and value == other
+        ):
+            return False
+    return True
+
+
+cdef bint _find_best(
+    const real* atoms, const real* query, int64_t n, int64_t d, double squares, Best best
+) except -1:
+    """Put the best rows into `best`; False where a number is not finite."""
+    cdef Py_ssize_t k = best.k, top = 0, n_close = 0
+    cdef Room room = Room(n * sizeof(real) + (_n_blocks(n) + k) * sizeof(double)), found
+    cdef double* maxima = <double*> room.start
+    cdef real* products = <real*> (maxima + _n_blocks(n) + k)
+    cdef double bar, norm
+    cdef int64_t* close
+    cdef bint are_finite = False
+    with nogil:
+        if real is float:
+            bm_kernels().products_f32(atoms, d * sizeof(real), n, query, d, products)
+        else:
+            bm_kernels().products_f64(atoms, d * sizeof(real), n, query, d, products)
+        bar = _kth_best(products, n, k, best.absolute, maxima, maxima + _n_blocks(n), &top)
+        if not isnan(bar):
+            # The norm of the best row stands for those of all that could be close to it.
+            if real is float:
+                norm = sqrt(bm_kernels().dot_f32(atoms + top * d, atoms + top * d, d))
+                bar -= _slack(FLT_EPSILON, FLT_MIN, d, norm, squares)
+            else:
+                norm = sqrt(bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d))
+                bar -= _slack(DBL_EPSILON, DBL_MIN, d, norm, squares)
+            n_close = _reaching(products, n, best.absolute, maxima, bar, NULL)
+    if isnan(bar):
+        return False
+    found = Room(2 * n_close * sizeof(double))
+    close = <int64_t*> found.start
+    with nogil:
+        _reaching(products, n, best.absolute, maxima, bar, close)
+        _fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
+        are_finite = best.add_all(close, <double*> (close + n_close), n_close)
+    return are_finite
+
+
+cdef void _fill_exact(
+    const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums
+) noexcept nogil:
+    """Exact products of rows with a query, to the bit those of `Rows.scores`, which takes it in double precision."""
+    cdef double[BM_STRETCH] wide
+    cdef const double* stretch
+    cdef const real* four[4]
+    cdef double[4] more
+    cdef int64_t start = 0, size
+    cdef Py_ssize_t t
+    cdef int r
+    for t in range(count):
+        sums[t] = 0.0
+    while start < d:
+        size = min(<int64_t> BM_STRETCH, d - start)
+        if real is float:
+            bm_kernels().to_f64(BM_F32, query + start, sizeof(float), size, wide)
+            stretch = wide
+        else:
+            stretch = query + start
+        t = 0
+        while t < count:
+            for r in range(4):
+                four[r] = atoms + rows[min(t + r, count - 1)] * d + start
+            if count - t == 1:
+                if real is float:
+                    more[0] = bm_kernels().dot_exact_f32(four[0], stretch, size)
+                else:
+                    more[0] = bm_kernels().dot_exact_f64(four[0], stretch, size)
+            elif real is float:
+                bm_kernels().four_dots_exact_f32(four, stretch, size, more)
+            else:
+                bm_kernels().four_dots_exact_f64(four, stretch, size, more)
+            for r in range(min(<Py_ssize_t> 4, count - t)):
+                sums[t + r] += more[r]
+            t += 4
+        start += size
