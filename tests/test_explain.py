@@ -53,10 +53,10 @@ def test_a_matrix_in_the_cache_is_cheap_to_multiply(even, take):
     assert not SamplingPlan(costs, 100, 10_000, itemsize=4).can_pay(first=40)
     assert not SamplingPlan(costs, 1_600, 943, itemsize=4).can_pay(first=40)
     atoms, query = even
-    index = bm.BanditMIPS().fit(np.ascontiguousarray(atoms[:, :8_000]))
-    assert CODES in index.explain(query[:8_000])
+    index = bm.BanditMIPS().fit(np.ascontiguousarray(atoms[:, :12_000]))
+    assert CODES in index.explain(query[:12_000])
     take(near_stream=costs.near_stream / 10, stream=costs.near_stream / 10)
-    assert ALL_PRODUCTS in index.explain(query[:8_000])
+    assert ALL_PRODUCTS in index.explain(query[:12_000])
 
 
 def test_for_few_multiplies_nothing_goes_to_blas_at_once(even):
