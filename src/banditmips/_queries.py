@@ -25,7 +25,7 @@ from banditmips.atoms import DenseStore, PartStore, SparseStore
 from banditmips.atoms.metering import metered
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
-from banditmips.race.full import can_stream, can_use_blas, products_with_all, streamed_products
+from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
@@ -172,6 +172,11 @@ class _Begun:
         return self.query.takes_products
 
     @property
+    def sums_products(self) -> bool:
+        """Whether exact scores are sums of the products of whole rows."""
+        return self.query.sums_products
+
+    @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
         return self.query.vector
@@ -200,6 +205,10 @@ class MayWait(Protocol):
         """Whether the products with all atoms would tell all scores."""
 
     @property
+    def sums_products(self) -> bool:
+        """Whether exact scores are sums of the products of whole rows."""
+
+    @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
 
@@ -217,7 +226,8 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> N
             one.finish(products)
         return
     multiply: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-    if isinstance(store, DenseStore) and can_use_blas(store.array):
+    alone = len(waiting) == 1 and waiting[0].sums_products
+    if isinstance(store, DenseStore) and can_use_blas(store.array) and not (alone and by_columns(store, k)):
         multiply = partial(products_with_all, store.array)
     elif isinstance(store, PartStore) and can_stream(store, k):
         multiply = partial(streamed_products, store)

@@ -19,7 +19,7 @@ static void *block_of(void **blocks, int *n_blocks, int64_t bytes, int64_t offse
 }
 
 static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
-    void *blocks[64];
+    void *blocks[96];
     int n_blocks = 0;
 #define NEW(type, count, off) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), off))
     const int64_t words = (n + 63) / 64;
@@ -53,6 +53,13 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     k->four_dots_exact_f32(four_f32, c, n, four);
     k->four_dots_exact_f64(four_f64, c, n, four);
     sum += four[3];
+    for (int dtype = BM_F32; dtype <= BM_F64; dtype++) /* contiguous columns, and some with a gap after each number */
+        for (int64_t gap = 0; gap <= 1; gap++) {
+            const int64_t size = dtype == BM_F32 ? 4 : 8, rows = n ? 1000 / n + 1 : 5, stride = size + gap;
+            const int64_t bytes = n ? rows * n * stride - gap : 0, room = 24 * (rows < 8192 ? rows : 8192);
+            const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
+            k->columns_exact(&m, c, NEW(double, room < BM_STRETCH ? BM_STRETCH : room, 0), NEW(double, rows, 0));
+        }
     sum += k->sqeuclidean_f32(a, b, n) + k->sqeuclidean_f64(c, e, n) + k->l1_f32(a, b, n) + k->l1_f64(c, e, n);
     k->dot_moments_f32(a, b, n, three);
     struct bm_look seen;

@@ -58,6 +58,7 @@ class Kernels(ctypes.Structure):
         ("largest_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64, INT)),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
+        ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
         *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),

@@ -96,6 +96,30 @@ def test_products_of_pairs_are_those_of_rows_one_by_one(layout, dtype, size):
     )
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "f2"])
+@pytest.mark.parametrize("size", [1, 33, 2_049])
+def test_products_by_column_are_those_of_rows_one_by_one(dtype, size):
+    """To the bit, whichever rows are asked for: those that fill their cache lines are read column by column."""
+    plain, query = made(dtype, (600, size)), np.random.default_rng(1).normal(size=size)
+    by_row, by_column = Rows([plain]), Rows([np.asfortranarray(plain)])
+    expected = by_row.scores(np.arange(600), None, query, PRODUCT)
+    if size > 1:
+        np.testing.assert_array_equal(by_column.column_products(query, 7, 590), expected[7:590])
+        assert by_column.column_products(query, 9, 9).size == 0
+    for rows in (np.arange(600), np.arange(599, -1, -3), np.array([5, 3, 5]), np.array([0, 599])):
+        np.testing.assert_array_equal(by_column.scores(rows, None, query, PRODUCT), expected[rows])
+
+
+def test_products_by_column_of_something_else_are_refused():
+    for arrays in ([np.ones((3, 4))], [np.ones((3, 4), order="F")] * 2):
+        with pytest.raises(ValueError, match="one matrix by column"):
+            Rows(arrays).column_products(np.ones(4), 0, 3)
+    read = Rows([np.ones((3, 4), order="F")])
+    for wrong, start, stop in ((np.ones(4), 0, 4), (np.ones(4), -1, 2), (np.ones(3), 0, 3)):
+        with pytest.raises(IndexError, match=r"of 3, and . entries for 4 columns"):
+            read.column_products(wrong, start, stop)
+
+
 def test_pairs_of_what_is_not_there_are_refused():
     read = Rows([np.ones((20, 4))])
     with pytest.raises(IndexError, match="row 20 is not one of the 20 atoms"):

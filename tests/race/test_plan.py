@@ -71,6 +71,40 @@ def test_one_query_takes_the_faster_of_two_loops():
     assert full_time(theirs, 10_000, 10_000, 4, True) == pytest.approx(1e8 * theirs.stream)
 
 
+def test_columns_are_read_where_blas_and_the_rows_of_the_best_take_longer():
+    costs = Costs(stream=0.2, near_stream=0.05, columns=0.2, near_columns=0.1)
+    assert costs.by_columns(10_000, 10_000, 4, 1)  # from memory one reading is all that counts
+    assert not costs.by_columns(1_000, 1_000, 4, 1)
+    assert costs.by_columns(1_000, 1_000, 4, 100)  # each number of a row takes a cache line
+    assert not costs.by_columns(1_000, 1_000, 8, 100)
+    assert full_time(costs, 10_000, 10_000, 4, True, contiguous=False) == pytest.approx(1e8 * costs.columns)
+
+
+@pytest.mark.parametrize("columns", [0.001, 100.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"absolute": True}, {"objective": "cosine"}])
+def test_either_reading_of_columns_finds_the_same(monkeypatch, columns, dtype, options):
+    """To the bit what rows in C order give; a full product is what random atoms get, read once if that is cheaper."""
+    for module in ("full", "direct"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(columns=columns, near_columns=columns))
+    monkeypatch.setattr("banditmips._direct._bare", {})
+    rng = np.random.default_rng(0)
+    atoms, query = rng.normal(size=(1_000, 3_001)).astype(dtype), rng.normal(size=3_001).astype(dtype)
+    expected = bm.search(atoms, query, k=7, **options)
+    exact = bm.search(np.asfortranarray(atoms), query, k=7, **options)
+    np.testing.assert_array_equal(exact.indices, expected.indices)
+    np.testing.assert_array_equal(exact.scores, expected.scores)
+    assert exact.n_multiplies == 3_001_000
+
+
+def test_products_of_columns_that_overflow_are_an_error(monkeypatch):
+    monkeypatch.setattr("banditmips.race.direct.costs", lambda: Costs(columns=0.001, near_columns=0.001))
+    monkeypatch.setattr("banditmips._direct._bare", {})
+    atoms = np.asfortranarray(np.full((40, 300), 1e300))
+    with pytest.raises(ValueError, match="the score of atom 0 overflows"):
+        bm.search(atoms, np.full(300, 1e300))
+
+
 @pytest.mark.parametrize("sweep", [0.1, 0.5])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_either_loop_finds_the_same(monkeypatch, sweep, dtype):

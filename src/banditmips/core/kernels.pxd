@@ -23,6 +23,8 @@ cdef extern from "c/kernels.h" nogil:
     enum:
         BM_SPARSE_WIDTH
         BM_STRETCH
+        BM_COLUMN_ROWS
+        BM_COLUMN_ROOM
 
     cdef enum bm_dtype:
         BM_F32
@@ -55,6 +57,14 @@ cdef extern from "c/kernels.h" nogil:
         double low
         double high
 
+    cdef struct bm_columns:
+        const void *base
+        int64_t row_stride
+        int64_t column_stride
+        int64_t n
+        int64_t d
+        int dtype
+
     cdef struct bm_query_batch:
         const uint64_t *planes
         int64_t plane_stride_words
@@ -82,6 +92,7 @@ cdef extern from "c/kernels.h" nogil:
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
+        void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
         void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double *out) noexcept nogil
         void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double *out) noexcept nogil
         double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d) noexcept nogil

@@ -19,7 +19,7 @@ cdef struct Place:
 cdef class Rows:
     cdef readonly int64_t n, d
     cdef readonly object arrays
-    cdef readonly bint are_contiguous
+    cdef readonly bint are_contiguous, are_columns
     cdef Segment* segments
     cdef int n_segments
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil

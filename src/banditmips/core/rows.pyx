@@ -9,8 +9,8 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
-    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_STRETCH,
-    bm_kernels,
+    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_ROOM,
+    BM_COLUMN_ROWS, BM_STRETCH, bm_columns, bm_kernels,
 )
 
 cnp.import_array()
@@ -24,6 +24,7 @@ _DTYPES = {
 cdef enum:
     NEIGHBOURS = 256  # rows of which a stretch each is held at a time
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
+    CACHE_LINE = 64  # bytes
     ABREAST = 8  # columns that are read together: a cache line of what they become
 
 
@@ -66,6 +67,9 @@ cdef class Rows:
             self.segments[s].dtype = _DTYPES[array.dtype.str[1:]]
             self.n += array.shape[0]
         self.are_contiguous = all(array.strides[1] == array.itemsize for array in self.arrays)
+
+        down, across = map(abs, arrays[0].strides)
+        self.are_columns = self.n_segments == 1 and not self.are_contiguous and down < across
 
     def __dealloc__(self):
         free(self.segments)
@@ -157,12 +161,17 @@ cdef class Rows:
         if rows.shape[0] == 0 or query.shape[0] == 0:
             out[:] = 0.0
             return out
-        if whole and objective == 0 and rows.shape[0] > 1 and not self.are_contiguous:
+        self.check(rows)
+        apart = not self.are_contiguous and any(abs(array.strides[1]) >= CACHE_LINE for array in self.arrays)
+        if whole and objective == 0 and rows.shape[0] > 1 and apart:
+            low, high = np.min(rows), np.max(rows)
+            # Where there is one for every cache line, they are all read anyway.
+            if self.are_columns and (high - low) * self.arrays[0].itemsize < CACHE_LINE * rows.shape[0]:
+                return self.column_products(query, low, high + 1)[np.asarray(rows) - low]
             # Neighbouring rows share cache lines.
             order, places = np.argsort(rows, kind="stable"), np.zeros(rows.shape[0], dtype=np.int64)
             out[order] = self.pair_products(np.asarray(rows)[order], places, [np.asarray(query)])
             return out
-        self.check(rows)
         with nogil:
             if whole and objective == 0:
                 self.fill_products(&rows[0], rows.shape[0], &query[0], &sums[0])
@@ -205,6 +214,24 @@ cdef class Rows:
                     bm_kernels().products_f64(
                         <const double*> first, stride, stop - start, &query[0], self.d, &products[0]
                     )
+        return out
+
+    def column_products(self, const double[::1] query, int64_t start, int64_t stop):
+        """Sum the products of the rows of one matrix by column from row `start` to `stop`, as `scores` does to the bit."""
+        if not self.are_columns:
+            raise ValueError("products column by column are those of one matrix by column")
+        if not (0 <= start <= stop <= self.n and query.shape[0] == self.d):
+            raise IndexError(f"rows {start} to {stop} of {self.n}, and {query.shape[0]} entries for {self.d} columns")
+        cdef const Segment* whole = self.segments
+        cdef bm_columns matrix = bm_columns(
+            whole.base + start * whole.row_stride, whole.row_stride, whole.column_stride, stop - start, self.d, whole.dtype
+        )
+        out = np.zeros(stop - start)
+        cdef double[::1] sums = out
+        cdef double[::1] room = np.empty(max(BM_COLUMN_ROOM * min(stop - start, BM_COLUMN_ROWS), BM_STRETCH))
+        if stop > start and self.d:
+            with nogil:
+                bm_kernels().columns_exact(&matrix, &query[0], &room[0], &sums[0])
         return out
 
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):

@@ -33,6 +33,8 @@ class Costs:
     stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache. The same, multiplied by our own loop on one thread.
+    columns, near_columns
+        The same for our own loop over atoms by column, which adds up in double precision.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -60,6 +62,8 @@ class Costs:
     near_stream: float = 0.09
     sweep: float = 0.23
     near_sweep: float = 0.09
+    columns: float = 0.23
+    near_columns: float = 0.09
     product: float = 0.03
     shared: float = 0.3
     convert: float = 0.2
@@ -89,10 +93,15 @@ class Costs:
         blas = _between(self.near_stream, self.stream, n_values)
         return _between(self.near_sweep, self.sweep, n_values) <= _AS_FAST * blas
 
+    def columns_of(self, n_values: int) -> float:
+        """Return the same for our own loop over atoms by column."""
+        return _between(self.near_columns, self.columns, n_values)
 
-def _between(near: float, far: float, n_values: int) -> float:
-    part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
-    return near + min(max(part, 0.0), 1.0) * (far - near)
+    def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
+        """Whether our own loop over atoms by column takes less than BLAS and, after it, the rows of the best k."""
+        # Each number of a row takes a cache line.
+        lines = (k + 1) * _LINE / itemsize
+        return n * self.columns_of(n * d) <= (n + lines) * self.stream_of(n * d)
 
 
 _NEAR, _FAR = 1 << 21, 1 << 23
@@ -100,7 +109,27 @@ _NEAR, _FAR = 1 << 21, 1 << 23
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
-_MEASURED = ("stream", "near_stream", "sweep", "near_sweep", "product", "shared", "row", "cell", "rotate", "gather")
+_LINE = 64
+"""Bytes of a cache line."""
+_MEASURED = (
+    "stream",
+    "near_stream",
+    "sweep",
+    "near_sweep",
+    "columns",
+    "near_columns",
+    "product",
+    "shared",
+    "row",
+    "cell",
+    "rotate",
+    "gather",
+)
+
+
+def _between(near: float, far: float, n_values: int) -> float:
+    part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
+    return near + min(max(part, 0.0), 1.0) * (far - near)
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -139,6 +168,9 @@ def measure_costs() -> Costs:
     near_sweep = _best_time(lambda: near_rows.rough_products(query[:n], 0, n), 10)
     few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
     exact = np.ones(4 * d)
+    by_column, near_by_column = Rows([apart.reshape(4 * d, n).T]), Rows([near.T])
+    all_columns = _best_time(lambda: by_column.column_products(exact, 0, n), 2)
+    near_columns = _best_time(lambda: near_by_column.column_products(exact[:n], 0, n), 10)
     one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
     rotation = Rotation(d, 0)
     # More than the second cache holds, as the codes of an index mostly are.
@@ -157,6 +189,8 @@ def measure_costs() -> Costs:
         near_stream=1e9 * near_stream,
         sweep=1e9 * sweep / (n * 4 * d),
         near_sweep=1e9 * near_sweep / (n * n),
+        columns=1e9 * all_columns / (n * 4 * d),
+        near_columns=1e9 * near_columns / (n * n),
         product=1e9 * product,
         shared=1e9 * shared,
         row=1e9 * one_by_one / (n // 2 * 4 * d),

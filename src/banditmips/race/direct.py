@@ -136,19 +136,21 @@ class DirectSearch:
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n, d = store.shape
-        self._sweeps = store.array.flags.c_contiguous and here.sweeps(store.array.size)
+        contiguous = store.array.flags.c_contiguous
+        self._sweeps = contiguous and here.sweeps(store.array.size)
+        self._by_columns = here.by_columns(n, d, store.dtype.itemsize, k)
         if atoms.codes is None:
             self._first = least_sample(options, k, n)
             for weighted in (True, False):
                 plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted, k)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
-        times = code_times(here, atoms.codes, n, store.dtype.itemsize, store.array.flags.c_contiguous, True, n_queries)
+        times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
         if is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time = times, 0.5 * n * times.atom
             self._n_first = atoms.codes.n_first
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
-            self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True)
+            self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
     @property
@@ -188,10 +190,14 @@ class DirectSearch:
         store = atoms.store
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = products_with_one(store.array, row if row.dtype == store.dtype else row.astype(store.dtype))
-        best = best_of_all(products, store.rows, query, self.k, self.options.absolute)
-        return None if best is None else _by_all_products((best.indices, best.scores), store.shape[0], begun)
+        n, k, absolute = store.shape[0], self.k, self.options.absolute
+        if self._by_columns and store.rows.are_columns:
+            best = best_of(np.arange(n), store.rows.column_products(query.exact, 0, n), k, absolute)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                products = products_with_one(store.array, row.astype(store.dtype, copy=False))
+            best = best_of_all(products, store.rows, query, k, absolute)
+        return None if best is None else _by_all_products((best.indices, best.scores), n, begun)
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
+from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.core.certain import ScoreMap
 from banditmips.core.rows import Rows
@@ -16,6 +17,7 @@ from banditmips.race.costs import costs
 
 __all__ = [
     "best_of_products",
+    "by_columns",
     "can_stream",
     "can_use_blas",
     "exact_products",
@@ -39,6 +41,12 @@ _LEAST_PRODUCTS = 1 << 20
 def can_use_blas(array: NDArray[Any]) -> bool:
     """Whether NumPy hands products with this array to BLAS without copying it."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def by_columns(store: DenseStore, k: int) -> bool:
+    """Whether exact products of all atoms with one query take less than those by BLAS and the rows of the best k."""
+    is_by_column = store.rows is not None and store.rows.are_columns
+    return is_by_column and costs().by_columns(*store.shape, store.dtype.itemsize, k)
 
 
 def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:

@@ -54,9 +54,12 @@ _N_PROBED, _PROBE_SIZE = 48, 64
 """Atoms and coordinates of a probe; half of the coordinates say who leads, the other half by how much."""
 
 
-def full_time(costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1) -> float:
+def full_time(
+    costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1, contiguous: bool = True
+) -> float:
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
-    value = costs.stream_of(n * d, by_blas) * itemsize / 4
+    value = costs.stream_of(n * d, by_blas) if contiguous else costs.columns_of(n * d)
+    value *= itemsize / 4
     if by_blas and n_queries > 1:
         value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
     return n * d * (value if by_blas else max(value, costs.convert))
@@ -67,7 +70,7 @@ def code_times(
 ) -> Times:
     """What the steps of a race on codes take, for one of so many queries."""
     d = codes.rotation.d
-    full = full_time(costs, n, d, itemsize, by_blas, n_queries)
+    full = full_time(costs, n, d, itemsize, by_blas, n_queries, contiguous)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
     return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 

@@ -137,9 +137,8 @@ class Query:
         rows = index_rows(self._atoms)
         if rows is None:
             return ReaderExact(self._situation.reader())
-        few = self._objective == PRODUCT and FEW_ENTRIES * self._support.size <= self._query.size
         reader = self._situation.reader()
-        columns = self._support if few else None
+        columns = self._support if self._objective == PRODUCT and not self.sums_products else None
         exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
         exact.row_cost = self._support.size  # a product with 0 is none, whether or not the entry is read
         return exact
@@ -364,6 +363,11 @@ class Query:
     def takes_products(self) -> bool:
         """Whether the products with all atoms would tell all scores."""
         return self._candidates.size == self._atoms.store.shape[0] and self._product_map() is not None
+
+    @property
+    def sums_products(self) -> bool:
+        """Whether exact scores are sums of the products of whole rows."""
+        return self._objective == PRODUCT and FEW_ENTRIES * self._support.size > self._query.size
 
     def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
         """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""

@@ -40,6 +40,20 @@
 #define PREFETCH_LATER(address) ((void)(address))
 #endif
 
+/* What comes before is added up before what comes after, although the compiler may otherwise add in any order: for a vector
+ * or number in a register, and for an array. Where there are no vectors nobody needs the first, and compilers that do not
+ * know the second keep the order anyway. */
+#if BM_X86
+#define IN_ORDER(sum) __asm__("" : "+x"(sum))
+#elif BM_NEON
+#define IN_ORDER(sum) __asm__("" : "+w"(sum))
+#endif
+#if defined(__GNUC__)
+#define KEEP_IN_MEMORY(array) __asm__("" : "+m"(array))
+#else
+#define KEEP_IN_MEMORY(array) ((void)(array))
+#endif
+
 /* "f32" from f and 32, also where both are macros */
 #define BM_JOIN_(a, b) a##b
 #define BM_JOIN(a, b) BM_JOIN_(a, b)

@@ -14,6 +14,7 @@
 #include "text_sums.h"
 #include "text_products.h"
 #include "text_convert.h"
+#include "text_columns.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -34,6 +35,7 @@
 #include "text_sums.h"
 #include "text_products.h"
 #include "text_convert.h"
+#include "text_columns.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -67,6 +69,7 @@ const struct bm_kernels BM_KERNELS = {
     .dot_exact_f64 = dot_exact_f64,
     .four_dots_exact_f32 = four_dots_exact_f32,
     .four_dots_exact_f64 = four_dots_exact_f64,
+    .columns_exact = columns_exact,
     .dot_moments_f32 = dot_moments_f32,
     .dot_moments_f64 = dot_moments_f64,
     .sqeuclidean_f32 = sqeuclidean_f32,

@@ -54,30 +54,6 @@ DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y
 DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
 #undef DEFINE_SUM_OVER_PAIRS
 
-/* The sum of a vector of sums and of the products that are left behind it, fewer than two vectors of them. Inside the
- * functions that call it, or in one text for floats and another for doubles, they might be added in another order. */
-#if IS_FLOAT
-static double last_products_f64(const v_f64 *sums, const double *a, const double *b, int64_t count);
-static double last_products_f32(const v_f64 *sums, const float *a, const double *b, int64_t count) {
-    double wide[2 * LANES_f64];
-    for (int64_t j = 0; j < count; j++) {
-        LOAD_UNALIGNED(float, x, a + j);
-        wide[j] = x;
-    }
-    return last_products_f64(sums, wide, b, count);
-}
-#else
-NEVER_INLINE double last_products_f64(const v_f64 *sums, const double *a, const double *b, int64_t count) {
-    double sum = sum_f64(*sums);
-    for (int64_t j = 0; j < count; j++) {
-        LOAD_UNALIGNED(double, x, a + j);
-        LOAD_UNALIGNED(double, y, b + j);
-        sum += x * y;
-    }
-    return sum;
-}
-#endif
-
 /* Sums over the products of `n_rows` rows with b, in double, stretch by stretch. Whichever rows come together, and however
  * many stretches at a time, each is added up in the same order. Several rows at once keep more of them on their way from
  * memory. n_rows is a constant wherever this is called. */
@@ -95,10 +71,17 @@ ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b,
                 s1[r] += F(load_wide)(a[r] + j + LANES_f64) * b1;
             }
         }
-        for (int r = 0; r < n_rows; r++) {
-            const v_f64 sums = s0[r] + s1[r];
-            out[r] += F(last_products)(&sums, a[r] + j, b + j, end - j);
+        if (j < end) { /* with zeros behind what is left */
+            double last_b[2 * LANES_f64] = {0};
+            memcpy(last_b, b + j, (size_t)(end - j) * sizeof *b);
+            for (int r = 0; r < n_rows; r++) {
+                REAL last[2 * LANES_f64] = {0};
+                memcpy(last, a[r] + j, (size_t)(end - j) * sizeof(REAL));
+                s0[r] += F(load_wide)(last) * load_f64(last_b);
+                s1[r] += F(load_wide)(last + LANES_f64) * load_f64(last_b + LANES_f64);
+            }
         }
+        for (int r = 0; r < n_rows; r++) out[r] += sum_in_order(s0[r] + s1[r]);
     }
 }
 

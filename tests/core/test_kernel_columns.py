@@ -1,0 +1,69 @@
+"""Products of all rows of a matrix by column, in C: the same bits as row by row, for every target of this machine."""
+
+import numpy as np
+import pytest
+
+DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u4": 8}
+"""Places in `enum bm_dtype`."""
+
+
+def products(kernels, atoms, query):
+    """By column; the room is full of what was there before."""
+    n, d = atoms.shape
+    matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES[atoms.dtype.str[1:]]], dtype=np.int64)
+    room, sums = np.full(max(24 * min(n, 8192), 2048), np.nan), np.full(n, np.nan)
+    kernels.columns_exact(matrix, query, room, sums)
+    return sums
+
+
+def row_by_row(kernels, atoms, query):
+    return [kernels.dot_exact_f64(row, query, query.size) for row in np.ascontiguousarray(atoms, dtype=np.float64)]
+
+
+def made(dtype, shape):
+    values = 50 * np.random.default_rng(shape).normal(size=shape)
+    return np.asfortranarray((np.abs(values) if dtype[0] == "u" else values).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [0, 1, 2, 7, 16, 17, 100, 519, 2_047, 2_048, 2_049, 4_500])
+def test_columns_give_the_bits_of_rows(kernels, dtype, d):
+    query = np.random.default_rng(0).normal(size=d)
+    for n in (1, 3, 8, 17, 47):
+        atoms = made(dtype, (n, d))
+        np.testing.assert_array_equal(products(kernels, atoms, query), row_by_row(kernels, atoms, query))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_more_rows_than_are_held_at_a_time(kernels, dtype):
+    atoms, query = made(dtype, (8_195, 21)), np.random.default_rng(0).normal(size=21)
+    np.testing.assert_array_equal(products(kernels, atoms, query), row_by_row(kernels, atoms, query))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("apart", [(2, 1), (1, 3), (-1, 1), (1, -1)])
+def test_columns_with_strides(kernels, dtype, apart):
+    wide, query = made(dtype, (40, 300)), np.random.default_rng(0).normal(size=300)
+    atoms = wide[:: apart[0], :: apart[1]]
+    query = query[: atoms.shape[1]].copy()
+    np.testing.assert_array_equal(products(kernels, atoms, query), row_by_row(kernels, atoms, query))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_columns_that_begin_anywhere(kernels, dtype):
+    atoms, query = made(dtype, (37, 90)), np.random.default_rng(0).normal(size=90)
+    room = np.empty(atoms.nbytes + 9, dtype=np.uint8)
+    shifted = room[9 - room.ctypes.data % 8 :][: atoms.nbytes].view(dtype).reshape(90, 37).T
+    shifted[:] = atoms
+    assert not shifted.flags.aligned
+    np.testing.assert_array_equal(products(kernels, shifted, query), row_by_row(kernels, atoms, query))
+
+
+@pytest.mark.parametrize("n", [3, 50])
+def test_not_a_number_and_infinity_stay_in_their_rows(kernels, n):
+    atoms = made("f4", (n, 130))
+    atoms[0, 129], atoms[1, 5] = np.nan, np.inf
+    found = products(kernels, atoms, np.ones(130))
+    assert np.isnan(found[0])
+    assert found[1] == np.inf
+    assert np.isfinite(found[2:]).all()
