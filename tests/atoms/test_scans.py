@@ -16,6 +16,7 @@ from banditmips.atoms.metering import metered
 from banditmips.atoms.prefetching import Prefetcher
 from banditmips.atoms.rows import RowRange
 from banditmips.atoms.zarr_arrays import ZarrGrid
+from banditmips.race.full import streamed_products
 
 N, D, LIMIT = 64, 16_384, 1_000_000
 RNG = np.random.default_rng(0)
@@ -68,6 +69,37 @@ def test_where_most_can_be_dropped_chunks_are_left_out(written, kind):
     result = bm.search(store, QUERIES[0])
     assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()
     assert result.bytes_read <= 0.75 * PROMISING.nbytes
+
+
+def test_queries_of_a_batch_know_that_they_would_share_a_scan(tmp_path):
+    """Alone each would read a third of the rows; together they read all of them once, and each its best again."""
+    rng = np.random.default_rng(1)
+    atoms = rng.standard_normal((600, 8_192), dtype=np.float32)
+    np.save(tmp_path / "atoms.npy", atoms)
+    index = bm.BanditMIPS(layout="codes").fit(bm.open_atoms(tmp_path / "atoms.npy", memory_limit=LIMIT))
+    queries = rng.standard_normal((24, 8_192), dtype=np.float32)
+    alone = [index.search(query, 5) for query in queries]
+    together = index.search(queries, 5)
+    assert (together.indices == [one.indices for one in alone]).all()
+    assert (together.scores == [one.scores for one in alone]).all()
+    assert sum(int(one.bytes_read) for one in alone) > 4 * atoms.nbytes
+    assert together.bytes_read.sum() < 2 * atoms.nbytes
+    # One that has nobody to share it with reads what it reads alone.
+    most = atoms[:24].copy()
+    most[3] = queries[3] + 0.04 * atoms[3]
+    mixed, one_by_one = index.search(most), [index.search(query) for query in most]
+    assert (mixed.indices[:, 0] == [one.indices[0] for one in one_by_one]).all()
+    assert one_by_one[3].n_survivors > 10
+    assert mixed.bytes_read.sum() == sum(int(one.bytes_read) for one in one_by_one) < 0.2 * atoms.nbytes
+
+
+@pytest.mark.parametrize("kind", ["{}-c.npy", "{}-32.zarr", "{}.h5"])
+def test_shared_products_are_those_of_an_array(written, kind):
+    """Rows are multiplied in groups that are worth it, as many as the memory allows."""
+    store = bm.open_atoms(written / kind.format("promising"), memory_limit=LIMIT)
+    products = streamed_products(store, QUERIES)
+    np.testing.assert_allclose(products, QUERIES @ PROMISING.T, rtol=1e-4, atol=1e-2)
+    assert products.dtype == np.float32
 
 
 def test_short_reads_have_to_promise_much(written):
