@@ -539,3 +539,15 @@ def test_one_sparse_query_is_one_query():
     query.coords[0][1] = 10**6
     with pytest.raises(ValueError, match=r"queries\.coords\[0\] must lie in 0\.\.3, got 1000000"):
         bm.search(np.eye(4), query)
+
+
+@pytest.mark.parametrize("layout", ["none", "coordinates"])
+@pytest.mark.parametrize("bound", ["hoeffding", "hoeffding_serfling", "bernstein"])
+def test_a_range_that_is_seen_not_to_hold_is_refused(layout, bound):
+    """Nobody has looked at all entries, but a search looks at some."""
+    atoms = np.random.default_rng(0).normal(size=(50, 2_000)).astype(np.float32)
+    index = bm.BanditMIPS(bound=bound, value_range=(0.0, 1.0), validate=False, layout=layout, minimise="multiplies")
+    with pytest.raises(ValueError, match=r"value_range is \(0.0, 1.0\), but atoms has .* at row \d+, column \d+"):
+        index.fit(atoms).search(atoms[0])
+    true = bm.BanditMIPS(bound=bound, value_range=(-9.0, 9.0), validate=False, layout=layout, minimise="multiplies")
+    assert true.fit(atoms).search(atoms[0]).indices[0] == 0

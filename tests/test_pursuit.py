@@ -457,6 +457,16 @@ def test_a_dictionary_must_be_fitted_first():
         bm.MatchingPursuit(2).decompose(np.ones(3))
 
 
+@pytest.mark.parametrize("method", ["mp", "omp"])
+@pytest.mark.parametrize("scale", [1e-160, 1e150])
+def test_a_fitted_dictionary_may_have_squares_that_are_no_numbers(method, scale):
+    rng = np.random.default_rng(0)
+    atoms, signal = rng.normal(size=(12, 9)), rng.normal(size=9)
+    pursuits = [decompose_fitted(atoms * by, signal, 3, method=method) for by in (1.0, scale)]
+    assert pursuits[0].indices.tolist() == pursuits[1].indices.tolist()
+    np.testing.assert_allclose(pursuits[1].coefficients * scale, pursuits[0].coefficients, rtol=1e-9)
+
+
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
 def test_tiny_problems_are_exact(d):
     rng = np.random.default_rng(d)

@@ -73,6 +73,11 @@ def _run_queries(
             results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in found]
             return results[0] if single else SearchResult.stack(results)
 
+    store = atom_set.store
+    # Queries that race on codes read rows of a file; those that read all of it read it together.
+    may_share = isinstance(store, PartStore) and can_stream(store, k) and atom_set.codes is not None
+    n_sharing = max(len(rows), 1) if may_share and masks is None and atom_set.removed is None else 1
+
     def begin(i: int) -> _Begun | SearchResult:
         n_spent = 0
         if masks is None and atom_set.cache is not None:
@@ -80,7 +85,7 @@ def _run_queries(
             if short is not None:
                 return short
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i]), n_spent)
+        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], n_sharing), n_spent)
 
     if single:
         begun = [begin(0)]
@@ -89,6 +94,11 @@ def _run_queries(
     else:
         begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
     waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
+    while 0 < 2 * len(waiting) <= n_sharing:
+        n_sharing = len(waiting)
+        for one in waiting:
+            one.begin_again(n_sharing)
+        waiting = [one for one in waiting if one.waits]
     with metered() as shared:
         finish_by_products(atom_set, waiting, k)
     if waiting:
@@ -165,6 +175,16 @@ class _Begun:
     def waits(self) -> bool:
         """Whether it waits for its products."""
         return self.outcome.handed_over
+
+    def begin_again(self, n_sharing: int) -> None:
+        """Begin again, now that it is known that only so many would share their products."""
+        if not self.query.uses_codes():
+            return
+        self.query.n_sharing, n_spent = n_sharing, self.outcome.n_multiplies
+        with metered() as meter:
+            self.outcome = self.query.outcome()
+        self.outcome.n_multiplies += n_spent
+        self.bytes_read += meter.bytes_read
 
     @property
     def takes_products(self) -> bool:

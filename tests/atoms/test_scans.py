@@ -10,9 +10,13 @@ import pytest
 import zarr
 
 import banditmips as bm
+from banditmips.atoms import raw
 from banditmips.atoms.facts import length_of
+from banditmips.atoms.metering import metered
 from banditmips.atoms.prefetching import Prefetcher
+from banditmips.atoms.rows import RowRange
 from banditmips.atoms.zarr_arrays import ZarrGrid
+from banditmips.race.full import streamed_products
 
 N, D, LIMIT = 64, 16_384, 1_000_000
 RNG = np.random.default_rng(0)
@@ -67,6 +71,37 @@ def test_where_most_can_be_dropped_chunks_are_left_out(written, kind):
     assert result.bytes_read <= 0.75 * PROMISING.nbytes
 
 
+def test_queries_of_a_batch_know_that_they_would_share_a_scan(tmp_path):
+    """Alone each would read a third of the rows; together they read all of them once, and each its best again."""
+    rng = np.random.default_rng(1)
+    atoms = rng.standard_normal((600, 8_192), dtype=np.float32)
+    np.save(tmp_path / "atoms.npy", atoms)
+    index = bm.BanditMIPS(layout="codes").fit(bm.open_atoms(tmp_path / "atoms.npy", memory_limit=LIMIT))
+    queries = rng.standard_normal((24, 8_192), dtype=np.float32)
+    alone = [index.search(query, 5) for query in queries]
+    together = index.search(queries, 5)
+    assert (together.indices == [one.indices for one in alone]).all()
+    assert (together.scores == [one.scores for one in alone]).all()
+    assert sum(int(one.bytes_read) for one in alone) > 4 * atoms.nbytes
+    assert together.bytes_read.sum() < 2 * atoms.nbytes
+    # One that has nobody to share it with reads what it reads alone.
+    most = atoms[:24].copy()
+    most[3] = queries[3] + 0.04 * atoms[3]
+    mixed, one_by_one = index.search(most), [index.search(query) for query in most]
+    assert (mixed.indices[:, 0] == [one.indices[0] for one in one_by_one]).all()
+    assert one_by_one[3].n_survivors > 10
+    assert mixed.bytes_read.sum() == sum(int(one.bytes_read) for one in one_by_one) < 0.2 * atoms.nbytes
+
+
+@pytest.mark.parametrize("kind", ["{}-c.npy", "{}-32.zarr", "{}.h5"])
+def test_shared_products_are_those_of_an_array(written, kind):
+    """Rows are multiplied in groups that are worth it, as many as the memory allows."""
+    store = bm.open_atoms(written / kind.format("promising"), memory_limit=LIMIT)
+    products = streamed_products(store, QUERIES)
+    np.testing.assert_allclose(products, QUERIES @ PROMISING.T, rtol=1e-4, atol=1e-2)
+    assert products.dtype == np.float32
+
+
 def test_short_reads_have_to_promise_much(written):
     plans, n_rounds = {}, {}
     for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
@@ -90,6 +125,49 @@ def test_a_file_that_cannot_be_cached_is_worth_more_short_reads(written, monkeyp
     monkeypatch.setattr(os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 4096)
     assert may_be_cached > bm.open_atoms(path, memory_limit=LIMIT).line_time > 1.0
     assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
+
+
+@pytest.fixture
+def measured(written, monkeypatch):
+    """A file that is taken for a large one, so that what reading it takes is measured; its lines lie in two pages."""
+    monkeypatch.setattr(raw, "_WORTH_MEASURING", 1)
+    store = bm.open_atoms(written / "promising-c.npy", memory_limit=LIMIT)
+    assert store.line_cost == 2.0
+    return store
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="this system does not tell what it has in memory")
+def test_the_system_tells_what_it_has_in_memory(measured, monkeypatch):
+    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: pytest.fail("there was no need to read"))
+    for _ in measured.read_parts(np.arange(N), [(0, D)]):
+        pass
+    # A line that lies in two pages is copied by one call.
+    assert measured.line_time == raw._SHORT_READ_CACHED / 2.0
+
+
+def test_reads_from_a_disk_are_timed_now_and_then(measured, monkeypatch):
+    timed = []
+    time_reads = raw.RawStore._timed_short_read
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
+    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: timed.append(1) or time_reads(self))
+    with metered() as meter:
+        assert 1.0 <= measured.line_time < np.inf
+    assert meter.bytes_read == raw._N_TURNS * (raw._N_THREADS * raw._N_SHORT * raw.PAGE + raw._LONG)
+    assert measured.line_time >= 1.0
+    assert len(timed) == 1  # for a hundred times as long as that took
+    measured._measure_again = 0.0
+    assert RowRange(measured, 2, 9).line_time >= 1.0
+    assert len(timed) == 2
+
+
+@pytest.mark.parametrize(("short_read", "n_rounds"), [(1.5, 1), (100.0, 0)])
+def test_what_short_reads_take_decides_whether_any_are_made(measured, monkeypatch, short_read, n_rounds):
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
+    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: short_read)
+    measured.line_width, measured.line_cost = 16, 1.0  # as if the rows were long
+    result = bm.search(measured, QUERIES[0])
+    assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()
+    assert min(int(result.n_rounds), 1) == n_rounds
 
 
 def test_a_scan_of_zarr_asks_for_many_chunks_at_once(written, monkeypatch):

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
+import banditmips as bm
 from banditmips.experiments import beyond_clock, beyond_failures, beyond_sampling, figure2, tradeoffs
 from banditmips.experiments.beyond import needed_by_theorem_1
 from banditmips.experiments.entries import DATASETS, EXACT_NORMS, NORM_COORDINATES, race, settings_of
@@ -342,6 +343,18 @@ def test_no_weights_have_less_variance_than_those_of_theorem_2():
     terms = query * atoms / (30 * weights)
     defined = (weights * (terms - (weights * terms).sum(axis=1, keepdims=True)) ** 2).sum()
     assert beyond_sampling.combined_variance(atoms, query, weights) == pytest.approx(defined)
+
+
+def test_where_atoms_follow_the_query_less_variance_drops_fewer_atoms():
+    """The reason told beneath the claim: with Theorem 2's weights one coordinate holds much of a sum of squares."""
+    atoms, queries = draw("CORRELATED_NORMAL_CUSTOM", (100, 10_000), 1, seed=0)
+    left = {}
+    for entry in beyond_sampling.contestants():
+        if entry.settings == OURS and entry.parameters.get("beta", 0.5) == 0.5:
+            index = bm.BanditMIPS(**entry.options, delta=entry.delta, trace=True).fit(atoms)
+            rounds = index.search(queries[0]).trace.rounds
+            left["beta" in entry.parameters] = next(one.n_survivors for one in rounds if one.n_coordinates >= 58)
+    assert left[False] > 50 > 20 > left[True]
 
 
 def test_a_warm_start_is_shared_out_over_the_queries(tiny):

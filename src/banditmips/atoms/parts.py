@@ -78,8 +78,6 @@ class PartStore(ABC):
         Coordinates that come with one: 1 where single coordinates can be read.
     line_cost : float
         Bytes read for a line of one row, over those that it takes.
-    line_time : float
-        Time of a byte of a line, over that of one that is read with everything.
     by_column : bool
         Whether the entries of a coordinate lie together, rather than those of an atom.
     memory_limit : int
@@ -96,9 +94,13 @@ class PartStore(ABC):
     line_width: int
     n_files = 0
     line_cost = 1.0
-    line_time = 1.0
     by_column = False
     origin: Origin | None = None
+
+    @property
+    def line_time(self) -> float:
+        """Time of a byte of a line, over that of one that is read with everything."""
+        return 1.0
 
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -35,8 +37,14 @@ _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
 _SHORT_READ, _SHORT_READ_CACHED = 4.0, 8.0
-"""Time of a byte that is read a page at a time, over that of one of a long read: from a disk, and from the memory in
-which the system keeps files, where a call takes longer than what it copies."""
+"""Time of a byte that is read a page at a time, over that of one of a long read: from a disk, where it is not measured,
+and from the memory in which the system keeps files, where a call takes longer than what it copies (6 to 12 times)."""
+_WORTH_MEASURING = 1 << 28
+"""Bytes of a file from which on it is measured: smaller ones are read in the time that a few measurements take."""
+_N_TURNS, _N_SHORT, _LONG = 3, 16, 1 << 20
+"""What is measured: turns of so many pages by each thread, and one read of so many bytes."""
+_SELDOM = 100.0
+"""Times that a measurement's own time has to pass before the next one: the system's cache may have changed by then."""
 GROUPS_AHEAD = 2
 """Groups of whole rows that are read while one is looked at."""
 
@@ -100,13 +108,18 @@ class RawStore(PartStore):
         self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
         # A line as long as a page lies in two of them, unless all rows begin where a page does.
         self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
-        self.line_time = 1.0
+        self._n_bytes = n * d * dtype.itemsize
+        self._line_time = 1.0
+        self._measure_again = math.inf
         if not fortran:
-            self.line_time = _SHORT_READ_CACHED if _may_be_cached(n * d * dtype.itemsize) else _SHORT_READ
+            short_read = _SHORT_READ_CACHED if _may_be_cached(self._n_bytes) else _SHORT_READ
+            self._line_time = max(1.0, short_read / self.line_cost)
+            if self._n_bytes >= _WORTH_MEASURING:
+                self._measure_again = -math.inf
         self._prefetcher = Prefetcher(_N_THREADS)
         self._fitted = False
         self._open()
-        end = offset + n * d * dtype.itemsize
+        end = offset + self._n_bytes
         if self._state.size < end:
             problem = f"{n} x {d} entries of {dtype} go to byte {end:,}, but it ends at byte {self._state.size:,}"
             raise CorruptFileError(self.path, "file", problem)
@@ -149,6 +162,56 @@ class RawStore(PartStore):
         """Raise if the file is not what it was when an index was fitted to it."""
         self._state, self._fitted = FileState(*states[0].tolist()), True
         self._check_unchanged()
+
+    @property
+    def line_time(self) -> float:
+        """Time of a byte of a line, over that of one that is read with everything: as it is now, where that matters.
+
+        A line that lies in two pages takes hardly longer than one that lies in one: what takes time is to go there.
+        """
+        begun = time.monotonic()
+        if begun >= self._measure_again:
+            cached = self._is_cached()
+            self._line_time = max(1.0, (_SHORT_READ_CACHED if cached else self._timed_short_read()) / self.line_cost)
+            ended = time.monotonic()
+            self._measure_again = ended + _SELDOM * (ended - begun)
+        return self._line_time
+
+    def _is_cached(self) -> bool:
+        """Whether the system has most of the file in memory, by a few pages of it; False where it does not tell."""
+        if not hasattr(os, "RWF_NOWAIT"):
+            return False
+        n_cached, room = 0, bytearray(PAGE)
+        for place in self._anywhere(_N_SHORT, PAGE):
+            with suppress(OSError):  # it is not, or this kind of file cannot be asked
+                n_cached += os.preadv(self._scattered, [room], place, os.RWF_NOWAIT) > 0
+        return 2 * n_cached > _N_SHORT
+
+    def _timed_short_read(self) -> float:
+        """Time of a byte of a line on its own over that of one of a long read."""
+        short, long = [], []
+        for _ in range(_N_TURNS):
+            begun = time.perf_counter()
+            for _ in self._prefetcher.map(self._read_pages, range(_N_THREADS), _N_THREADS):
+                pass
+            short.append((time.perf_counter() - begun) / (_N_THREADS * _N_SHORT * PAGE))
+            room, (place,) = memoryview(bytearray(_LONG)), self._anywhere(1, _LONG)
+            begun = time.perf_counter()
+            self._read(place, room)
+            long.append((time.perf_counter() - begun) / _LONG)
+        count_bytes(_N_TURNS * (_N_THREADS * _N_SHORT * PAGE + _LONG))
+        # Threads may have to wait to begin; disks are sometimes slow, and a scan goes through all of that.
+        return float(min(short) / np.median(long))
+
+    def _read_pages(self, _: int) -> None:
+        room = memoryview(bytearray(PAGE))
+        for place in self._anywhere(_N_SHORT, PAGE):
+            self._read(place, room)
+
+    def _anywhere(self, n_reads: int, size: int) -> list[int]:
+        """Places of some reads of this size, others each time: what was read once is in the system's memory."""
+        last = self._offset + self._n_bytes - size
+        return [int(place) for place in np.random.default_rng().integers(self._offset, last, size=n_reads)]
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""

@@ -31,10 +31,15 @@ class RowRange(PartStore):
         self.shape = (stop - start, d)
         self.dtype = whole.dtype
         self.line_width = whole.line_width
-        self.line_cost, self.line_time = whole.line_cost, whole.line_time
+        self.line_cost = whole.line_cost
         self.by_column = whole.by_column
         self.memory_limit = whole.memory_limit
         self.n_files = whole.n_files
+
+    @property
+    def line_time(self) -> float:
+        """Time of a byte of a line, over that of one that is read with everything."""
+        return self._whole.line_time
 
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""

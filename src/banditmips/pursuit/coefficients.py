@@ -53,7 +53,7 @@ class Fit:
 
 
 class ExactSystem:
-    """The normal equations of all atoms chosen, exact, and extended as atoms are added."""
+    """The normal equations of all atoms chosen, over their units, exact, and extended as atoms are added."""
 
     def __init__(self, dictionary: Dictionary, signal_at: Target) -> None:
         self._dictionary = dictionary
@@ -65,10 +65,12 @@ class ExactSystem:
         """Fit the signal; None if the last `n_new` rows depend on the others, which begin as in the last call."""
         held, d = self._products.size, self._dictionary.d
         gram, products, energy = np.zeros((rows.size - held, rows.size)), np.zeros(rows.size - held), 0.0
+        units = self._dictionary.units(rows)
         for start in range(0, d, _BLOCK):
             coordinates = np.arange(start, min(start + _BLOCK, d))
-            values, signal = self._dictionary.entries(rows[held:], coordinates), self._signal_at(coordinates)
-            gram[:, :held] += self._dictionary.products(rows[:held], coordinates, values)
+            values = self._dictionary.entries(rows[held:], coordinates) / units[held:, np.newaxis]
+            signal = self._signal_at(coordinates)
+            gram[:, :held] += self._dictionary.products(rows[:held], coordinates, values) / units[:held]
             # Not by BLAS: a few rows are too little for its threads, which wait for each other where others work too.
             gram[:, held:] += np.einsum("ij,kj->ik", values, values)
             products += np.einsum("ij,j->i", values, signal)
@@ -79,7 +81,7 @@ class ExactSystem:
         self._gram, self._products = whole, np.append(self._products, products)
         coefficients = np.asarray(np.linalg.lstsq(whole, self._products, rcond=None)[0], dtype=np.float64)
         left = energy - float(coefficients @ self._products)
-        return Fit(coefficients, np.zeros(rows.size), max(left, 0.0), 0.0, exact=True)
+        return Fit(coefficients / units, np.zeros(rows.size), max(left, 0.0), 0.0, exact=True)
 
 
 def is_dependent(gram: NDArray[np.float64], n_new: int) -> bool:

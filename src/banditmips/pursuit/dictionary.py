@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import AtomStore, FunctionStore
-from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.facts import collect_facts, lengths
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.core.statistics import PRODUCT
 
@@ -29,13 +29,25 @@ _FITTED_SAMPLE = 512
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact products of groups with a residual (shape (m, g)), and their Gram matrices (shape (m, g, g))."""
+    """Exact products of groups with a residual (shape (m, g)), and their Gram matrices (shape (m, g, g)).
+
+    `units`, shape (m, 1), is what the atoms are multiples of: squares of very small or very large ones are no numbers.
+    """
 
     products: NDArray[np.float64]
     gram: NDArray[np.float64]
+    units: NDArray[np.float64]
+
+    def only(self, place: int) -> Exact:
+        """The same for one of the groups."""
+        one = slice(place, place + 1)
+        return Exact(self.products[one], self.gram[one], self.units[one])
 
     def coefficients(self) -> NDArray[np.float64]:
         """The coefficients of the projection on each group; 0 for an atom that is 0."""
+        return self._multiples() / self.units
+
+    def _multiples(self) -> NDArray[np.float64]:
         if self.products.shape[1] == 1:
             return np.divide(
                 self.products, self.gram[:, 0], out=np.zeros_like(self.products), where=self.gram[:, 0] > 0.0
@@ -43,10 +55,13 @@ class Exact:
         inverse = np.linalg.pinv(self.gram, rcond=1e-12, hermitian=True)
         return np.asarray(np.matmul(inverse, self.products[:, :, np.newaxis])[:, :, 0])
 
+    def energies(self) -> NDArray[np.float64]:
+        """The squared norm of the projection on each group."""
+        return np.asarray(np.maximum(np.sum(self._multiples() * self.products, axis=1), 0.0))
+
     def scores(self) -> NDArray[np.float64]:
         """The norm of the projection on each group."""
-        energy = np.sum(self.coefficients() * self.products, axis=1)
-        return np.asarray(np.sqrt(np.maximum(energy, 0.0)))
+        return np.asarray(np.sqrt(self.energies()))
 
 
 class Dictionary:
@@ -56,6 +71,8 @@ class Dictionary:
     ----------
     squared_norms : float64, shape (n,)
         NaN where not known.
+    lengths : float64, shape (n,), or None
+        Their roots, if a fit has read the atoms: those of squares that are no numbers, too.
     sample : float64, shape (n, s), or None
         All atoms' values at the first coordinates of the uniform order of ``sample_seed``, if a fit has read them.
     n_multiplies : int
@@ -72,6 +89,7 @@ class Dictionary:
         self.group_size = group_size
         known = store.squared_norms if isinstance(store, FunctionStore) else None
         self.squared_norms = np.full(store.shape[0], np.nan) if known is None else known
+        self.lengths: NDArray[np.float64] | None = None
         self.sample: NDArray[np.float64] | None = None
         self.sample_seed = 0
         self.n_multiplies = 0
@@ -99,6 +117,7 @@ class Dictionary:
         if isinstance(self.store, FunctionStore):
             return
         self.squared_norms = collect_facts(self.store).squared_norms
+        self.lengths = lengths(self.store, self.squared_norms, None)
         self._checked = True
         coordinates = permuted_coordinates(seed, self.d, 0, min(_FITTED_SAMPLE, self.d))
         self.sample = self.entries(np.arange(self.store.shape[0]), coordinates)
@@ -107,7 +126,7 @@ class Dictionary:
     def for_one_pursuit(self) -> Dictionary:
         """The same dictionary, with a count and with norms learnt on the way that are its own."""
         own = Dictionary(self.store, self.group_size)
-        own.squared_norms = self.squared_norms.copy()
+        own.squared_norms, own.lengths = self.squared_norms.copy(), self.lengths
         own.sample, own.sample_seed, own._checked = self.sample, self.sample_seed, self._checked
         return own
 
@@ -155,9 +174,11 @@ class Dictionary:
             return self._local.exact(groups, lambda some, start, stop: self._sum(some, residual, start, stop))
         rows = self.rows(groups)
         if self.group_size == 1 and residual.is_array and not np.isnan(self.squared_norms[rows]).any():
-            products = self.store.scores(rows, None, residual.dense(), PRODUCT)
+            products = self.store.scores(rows, None, residual.dense(), PRODUCT)[:, np.newaxis]
             self.n_multiplies += rows.size * self.d
-            return Exact(products[:, np.newaxis], self.squared_norms[rows][:, np.newaxis, np.newaxis])
+            units = self.units(rows)[:, np.newaxis]
+            squares = self.squared_norms[rows][:, np.newaxis] if self.lengths is None else np.ones((rows.size, 1))
+            return Exact(products / units, squares[:, :, np.newaxis], units)
         return self._sum(groups, residual, 0, self.d)
 
     def _sum(self, groups: NDArray[np.int64], residual: Residual, start: int, stop: int) -> Exact:
@@ -172,7 +193,17 @@ class Dictionary:
             gram += values @ values.transpose(0, 2, 1)
         # What has been computed once need not be estimated in later steps.
         self.squared_norms[rows] = np.diagonal(gram, axis1=1, axis2=2).ravel()
-        return Exact(products, gram)
+        return Exact(products, gram, np.ones((groups.size, 1)))
+
+    def units(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What to divide these atoms by, so that squares are numbers: their lengths, where a fit has found them."""
+        known = np.ones(rows.size) if self.lengths is None else self.lengths[rows]
+        return np.where(known > 0.0, known, 1.0)
+
+    def are_zero(self) -> NDArray[np.bool_]:
+        """Which groups are known to be 0."""
+        norms = self.squared_norms if self.lengths is None else self.lengths
+        return np.asarray((norms == 0.0).reshape(-1, self.group_size).all(axis=1))
 
     def residual_changed(self, rows: NDArray[np.int64]) -> None:
         """Take note that the coefficients of these atoms have changed."""
@@ -213,7 +244,7 @@ class _LocalGroups:
                 found = compute(some, int(start), int(stop))
                 self._products[some], self._gram[some] = found.products, found.gram
             self._is_true[missing] = True
-        return Exact(self._products[groups], self._gram[groups])
+        return Exact(self._products[groups], self._gram[groups], np.ones((groups.size, 1)))
 
     def forget(self, groups: NDArray[np.int64]) -> None:
         """Take note that the residual has changed where these groups are."""

@@ -260,8 +260,7 @@ class Race:
         exact = self._dictionary.exact(self._groups, self._residual)
         scores = exact.scores()
         best = int(np.flatnonzero(scores >= scores.max() * (1.0 - 1e-12))[0])
-        of_best = Exact(exact.products[best : best + 1], exact.gram[best : best + 1])
-        return Winner(int(self._groups[best]), of_best, StopReason.FINISHED_EXACTLY, spent)
+        return Winner(int(self._groups[best]), exact.only(best), StopReason.FINISHED_EXACTLY, spent)
 
 
 class _Comparison:

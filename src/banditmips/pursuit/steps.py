@@ -165,7 +165,7 @@ class Pursuit:
 
     def _candidates(self) -> NDArray[np.int64]:
         """The groups that may be chosen: not those that are 0, and with "omp" not those chosen before."""
-        excluded = (self._dictionary.squared_norms == 0.0).reshape(-1, self._dictionary.group_size).all(axis=1)
+        excluded = self._dictionary.are_zero()
         if self._options.method == "omp":
             excluded[self._residual.rows // self._dictionary.group_size] = True
         return np.flatnonzero(~excluded)
@@ -192,9 +192,8 @@ class Pursuit:
         exact = winner.exact
         if exact is None:
             exact = self._dictionary.exact(np.array([winner.group]), residual)
-        coefficients = exact.coefficients()[0]
-        left = self._norm_left**2 - float(coefficients @ exact.products[0])
-        return Fit(coefficients, np.zeros(rows.size), max(left, 0.0), 0.0, exact=True)
+        left = self._norm_left**2 - float(exact.energies()[0])
+        return Fit(exact.coefficients()[0], np.zeros(rows.size), max(left, 0.0), 0.0, exact=True)
 
     def _residual_norm(self, fit: Fit) -> float:
         # Subtracted squares leave rounding errors of about 1e-16 of the signal's: what is small is computed anew.

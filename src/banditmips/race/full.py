@@ -34,6 +34,8 @@ any length stay below 1 for blocked summation.)"""
 
 _MOST_READ_AGAIN = 0.04
 """Part of a file that may be read once more for exact scores of the best."""
+_GROUPS_HELD = 4
+"""Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
 _LEAST_PRODUCTS = 1 << 20
 """Multiplies that are worth a thread of their own."""
 
@@ -97,7 +99,13 @@ def can_stream(store: PartStore, k: int) -> bool:
 
 def streamed_products(store: PartStore, queries: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms of a file with some queries, one row for each query, in one pass over the file."""
-    products = np.zeros((len(queries), store.shape[0]))
+    n, d = store.shape
+    most = min(len(queries), store.memory_limit // (_GROUPS_HELD * d * store.dtype.itemsize))
+    if most > 1 and not store.by_column:
+        # BLAS goes over all queries for each group of rows: few rows at a time would take longer than reading them.
+        groups = [products_with_all(rows, queries) for _, rows in store.read_groups(store.row_groups(most))]
+        return np.concatenate(groups, axis=1)
+    products = np.zeros((len(queries), n))
     for part in all_parts(store, 0):
         products[:, part.rows] += products_with_all(part.values, queries[:, part.first_column : part.stop_column])
     return products.astype(store.dtype)

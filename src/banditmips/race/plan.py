@@ -90,11 +90,15 @@ def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_
     return times.full > max(least_time(times, codes, n, k), around)
 
 
-def file_times(costs: Costs, codes: Codes, store: PartStore) -> Times:
-    """What the steps of a race on codes take where rows are read from a file, with whatever comes along with them."""
+def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1) -> Times:
+    """What the steps of a race on codes take where rows are read from a file, with whatever comes along with them.
+
+    So many queries would share the reading of all rows.
+    """
     n, d = store.shape
-    full = n * d * store.dtype.itemsize * _BYTE_OF_FILE
-    row = full * store.share_of_rows(1) + _SEEK
+    once = n * d * store.dtype.itemsize * _BYTE_OF_FILE
+    row = once * store.share_of_rows(1) + _SEEK
+    full = once if n_queries == 1 else once / min(n_queries, TOGETHER) + n * d * costs.product
     return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 
 

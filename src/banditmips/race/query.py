@@ -66,6 +66,8 @@ class Query:
     options : Options
     excluded : bool array of shape (n,), or None
         Atoms that take no part.
+    n_sharing : int
+        Queries that would share their products with all atoms.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class Query:
         k: int,
         options: Options,
         excluded: NDArray[np.bool_] | None,
+        n_sharing: int = 1,
     ) -> None:
         self._atoms = atoms
+        self.n_sharing = n_sharing
         self._options = options
         self._k = k
         n, d = atoms.store.shape
@@ -203,7 +207,7 @@ class Query:
         assert codes is not None
         by_row = store.by_row if isinstance(store, PackedStore) else store
         if isinstance(by_row, PartStore):
-            return file_times(costs(), codes, by_row)
+            return file_times(costs(), codes, by_row, self.n_sharing)
         array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize

@@ -42,6 +42,8 @@ class StoreReader:
         What becomes of the sum of an atom's terms (for the cosine).
     check_finite : bool
         Whether values have to be checked as they are read, because nobody has looked at them before.
+    value_range : (float, float), or None
+        What has been said of the values, where nobody has looked whether it is true.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class StoreReader:
         objective: int,
         scores: ScoreMap,
         check_finite: bool,
+        value_range: tuple[float, float] | None = None,
     ) -> None:
         self._store = store
         self._columns = support
@@ -60,6 +63,7 @@ class StoreReader:
         self._objective = objective
         self._scores = scores
         self._check_finite = check_finite
+        self._value_range = value_range
 
     @cached_property
     def _row_cost(self) -> int:
@@ -102,6 +106,15 @@ class StoreReader:
             i, j = np.argwhere(~np.isfinite(out))[0]
             text = f"atoms has {out[i, j]} at row {{row}}, column {columns[j]} (argument 'atoms')"
             raise BadAtomError(text, rows[i])
+        if self._value_range is None or out.size == 0:
+            return
+        low, high = self._value_range
+        # A comparison with NaN is False: nothing is promised where nobody was to check.
+        outside = (out < low) | (out > high)
+        if outside.any():
+            i, j = np.argwhere(outside)[0]
+            text = f"value_range is {self._value_range}, but atoms has {out[i, j]} at row {{row}}, column {columns[j]}"
+            raise BadAtomError(text, rows[i])
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rows' exact scores."""
@@ -143,6 +156,7 @@ class CachedReader(StoreReader):
         cached = min(stop, self.cache.n_coordinates)
         if start < cached:
             self.cache.read(rows, start, cached, out[:, : cached - start])
+            self._check(rows, sample.coordinates[start:cached], out[:, : cached - start])
         if stop > max(cached, start):
             begin = max(cached, start)
             super().read(rows, sample, begin, out[:, begin - start :])

@@ -133,6 +133,7 @@ class Situation:
             self.objective,
             self.scores,
             check_finite=self.check_finite,
+            value_range=self.options.value_range if self.atoms.facts is None else None,
         )
         if isinstance(reader, CachedReader) and cache is not None:
             reader.cache = cache

@@ -117,6 +117,14 @@ class Known(Enum):
         "nothing left to gain.",
         "beyond_sampling",
     )
+    STANDS_OUT = Cause(
+        "Variance is not what takes long here. Atoms are multiples of the query and noise, so that with Theorem 2's "
+        "weights the terms are nearly the same but for rare coordinates at which the query is small, and the paired "
+        "bound waits as long as one coordinate holds much of a sum of squares. After 58 coordinates the spread alone "
+        "would leave 3.5 % of the atoms (3.9 % with |q|); that rule leaves 73 % (29 %).",
+        "beyond_sampling",
+        "docs/guarantees.md, “paired: a sample, without an index”",
+    )
     FIRST_ROUND = Cause(
         "What is known of the atoms and a first round of fixed size decide nearly every search on ratings, whatever "
         "the weights are.",

@@ -352,7 +352,11 @@ CLAIMS = (
         )
         for name, beta, causes in (
             ("uniform weights", 0.0, ()),
-            ("|q| (beta = 1/2, this package's default)", 0.5, ((Known.NEARLY_OPTIMAL, _NORMAL),)),
+            (
+                "|q| (beta = 1/2, this package's default)",
+                0.5,
+                ((Known.NEARLY_OPTIMAL, _NORMAL), (Known.STANDS_OUT, ("CORRELATED_NORMAL_CUSTOM",))),
+            ),
         )
     ),
     Claim(
