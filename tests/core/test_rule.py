@@ -297,30 +297,3 @@ def test_epsilon_is_what_a_leader_may_be_behind(rule_of, k):
             assert scores[best].min() >= np.sort(scores)[-k] - epsilon
             settled += outcome.stop_reason is StopReason.EPSILON
     assert settled > 0
-
-
-def test_only_rules_that_look_at_variances_ask_for_them():
-    assert not HoeffdingRule(0.05, N_ATOMS, 3.0, False, False).asks_for_variances
-    for rule in (
-        HoeffdingRule(0.05, N_ATOMS, None, False, False),
-        BernsteinRule(0.05, N_ATOMS, 1.0),
-        PairedRule(0.05, N_ATOMS, 1, False),
-    ):
-        assert rule.asks_for_variances
-
-
-def test_those_who_stay_keep_their_values_and_go_on():
-    """Values move up where they are, and rounds after that read into the room behind them."""
-    rng = np.random.default_rng(0)
-    atoms, query = rng.normal(size=(N_ATOMS, D)), rng.normal(size=D)
-    sampler = UniformSampler(D, 1, None)
-    source = source_of(atoms, query, sampler)
-    source.advance(SIZE)
-    source.alive.beaten_array[:] = [1, 0, 0, 1, 0, 1, 0]
-    source.keep()
-    source.advance(SIZE + 9)
-    fresh = source_of(atoms[[1, 2, 4, 6]], query, UniformSampler(D, 1, None))
-    fresh.advance(SIZE + 9)
-    np.testing.assert_array_equal(source.alive.row_array, [1, 2, 4, 6])
-    np.testing.assert_array_equal(source.alive.estimate_array, fresh.alive.estimate_array)
-    np.testing.assert_array_equal(source.variances, fresh.variances)

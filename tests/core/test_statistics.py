@@ -103,13 +103,3 @@ def test_values_may_be_a_part_of_a_larger_buffer():
         strict=True,
     ):
         np.testing.assert_array_equal(here, there)
-
-
-def test_variances_that_nobody_asks_for_are_left_out():
-    sample, (values, row_scale, centers), _, _ = sampled(6, 15, PRODUCT)
-    estimates, variances, _ = sample.estimates(values, row_scale, centers, False)
-    assert (variances > 0.0).all()
-    alone, nothing, _ = sample.estimates(values, row_scale, centers, False, False)
-    np.testing.assert_array_equal(alone, estimates)
-    assert not nothing.any()
-    assert not sample.shares.any()

@@ -9,7 +9,7 @@ cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil
 
 cdef class Rule:
     cdef readonly double delta
-    cdef readonly bint speaks_for_atoms, asks_for_variances
+    cdef readonly bint speaks_for_atoms
     cdef readonly Py_ssize_t n_atoms
     cdef double atom_share(self, int number) noexcept nogil
     cdef int fill_radius(self, object source, int number) except -1

@@ -92,13 +92,10 @@ cdef class Rule:
     ----------
     speaks_for_atoms : bool
         Whether delta is spent on each atom's interval, so that intervals may be relied on.
-    asks_for_variances : bool
-        Whether more of a sample than its estimates is looked at.
     """
 
     def __init__(self, double delta, Py_ssize_t n_atoms):
         self.delta, self.n_atoms, self.speaks_for_atoms = delta, max(n_atoms, 1), True
-        self.asks_for_variances = True
 
     cdef double atom_share(self, int number) noexcept nogil:
         """One atom's share of delta in a round, for both ends of its interval together."""
@@ -186,7 +183,6 @@ cdef class HoeffdingRule(Rule):
     def __init__(self, double delta, Py_ssize_t n_atoms, sigma, bint per_row, bint serfling):
         super().__init__(delta, n_atoms)
         self._sigma, self._per_row, self._serfling = sigma, per_row, serfling
-        self.asks_for_variances = sigma is None
 
     def radius(self, source, number):
         """Return sigma * sqrt(2 log(2/delta') / N) for each survivor."""

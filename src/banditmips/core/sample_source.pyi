@@ -36,7 +36,6 @@ class SampleSource(Source):
     variances: NDArray[np.float64]
     scatters: NDArray[np.float64]
     taken: NDArray[np.int64]
-    gives_variances: bool
     def __init__(
         self, alive: Survivors, atoms: PerAtom, problem: Problem, reader: Reader, sampler: Sampler, schedule: Schedule
     ) -> None: ...

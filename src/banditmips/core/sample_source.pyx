@@ -1,7 +1,6 @@
 """Sampled cells: coordinates, or lines of them, that a reader fetches from wherever the atoms are."""
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
 
 import numpy as np
 
@@ -61,13 +60,10 @@ cdef class SampleSource(Source):
     ----------
     sample : Sample
         Of the last round, with `variances` and `scatters` of the survivors.
-    gives_variances : bool
-        Whether there are any: most of a round's time goes into them, and not every rule asks for them.
     """
 
     cdef public object atoms, problem, reader, sampler, schedule, sample, variances, scatters, taken
     cdef object _values
-    cdef public bint gives_variances
     cdef bint _guarded
 
     def __init__(self, Survivors alive, atoms, problem, reader, sampler, schedule):
@@ -76,7 +72,6 @@ cdef class SampleSource(Source):
         self.population, self.with_replacement = sampler.population, sampler.with_replacement
         self.taken = np.full(alive.n, problem.n_seen)
         self._values = np.empty((alive.n, 0))
-        self.gives_variances = True
         # Where nothing is known of the atoms' scatter, nothing has to be shown of it.
         self._guarded = not np.isnan(atoms.needed_scatter).all()
 
@@ -113,10 +108,10 @@ cdef class SampleSource(Source):
         prefix = self.sampler.prefix(size)
         values = self._read(prefix, size)
         self.sample = Sample(prefix, self.problem.query[prefix.coordinates], self.problem.objective)
-        atoms, guarded = self.atoms, self._guarded and self.gives_variances
-        shown = self.reader.scatters(self.alive.row_array, prefix) if guarded else None
+        atoms = self.atoms
+        shown = self.reader.scatters(self.alive.row_array, prefix) if self._guarded else None
         estimates, self.variances, self.scatters = self.sample.estimates(
-            values, atoms.row_scale, atoms.centers, guarded and shown is None, self.gives_variances
+            values, atoms.row_scale, atoms.centers, self._guarded and shown is None
         )
         if shown is not None:
             self.scatters = shown
@@ -141,18 +136,6 @@ cdef class SampleSource(Source):
         self.size = size
         return self._values[:, :size]
 
-    cdef int _move_up(self, const unsigned char[::1] kept) except -1:
-        """Let the values of those who stay follow each other where they are: new memory takes longer than a round does."""
-        cdef double[:, ::1] values = self._values
-        cdef int64_t i, n_kept = 0, size = self.size
-        for i in range(kept.shape[0]):
-            if kept[i]:
-                if n_kept < i and size:
-                    memcpy(&values[n_kept, 0], &values[i, 0], size * sizeof(double))
-                n_kept += 1
-        self._values = self._values[:n_kept]
-        return 0
-
     def unrepresentative(self):
         """Atoms of which the sample has not seen their fair share (a comparison with NaN is False: nothing known)."""
         return self.scatters < self.atoms.needed_scatter
@@ -169,7 +152,7 @@ cdef class SampleSource(Source):
         kept = self.alive.beaten_array == 0
         self.atoms = self.atoms.part(kept)
         self.taken = self.taken[kept]
-        self._move_up(kept.view(np.uint8))
+        self._values = self._values[kept, : self.size]
         self.variances, self.scatters = self.variances[kept], self.scatters[kept]
         self.alive.compact()
         return 0

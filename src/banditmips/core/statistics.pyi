@@ -35,7 +35,6 @@ class Sample:
         row_scale: NDArray[np.float64],
         centers: NDArray[np.float64],
         scattered: bool,
-        varied: bool = True,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
     def paired_variances(
         self,

@@ -91,21 +91,14 @@ cdef class Sample:
             share[0] = max(share[0], largest_about_ratio * largest_about_ratio / total_about_ratio)
         return total_about_ratio
 
-    def estimates(
-        self,
-        const double[:, :] values,
-        const double[::1] row_scale,
-        const double[::1] centers,
-        bint scattered,
-        bint varied=True,
-    ):
+    def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers, bint scattered):
         """Return each row's estimated score, the variance of the estimate, and the scatter of the row's entries.
 
-        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it. The largest part that one cell has in what each row
-        shows is left in `shares`. What is not asked for (`scattered`; `varied` for variances and shares) is 0.
+        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for. The largest part
+        that one cell has in what each row shows is left in `shares`.
         """
         cdef int64_t i, n = values.shape[0], size = self._query.shape[0]
-        all_estimates, all_variances, all_scatters, self.shares = np.empty(n), np.zeros(n), np.zeros(n), np.zeros(n)
+        all_estimates, all_variances, all_scatters, self.shares = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
         cdef double[::1] estimates = all_estimates, variances = all_variances, scatters = all_scatters
         cdef double[::1] shares = self.shares
         cdef double* terms = _room(size)
@@ -113,8 +106,7 @@ cdef class Sample:
             for i in range(n):
                 self.fill_terms(&values[i, 0], row_scale[i], terms)
                 estimates[i] = _weighted_sum(&self._scale[0], terms, size)
-                if varied:
-                    variances[i] = self.variance(estimates[i], terms, &shares[i])
+                variances[i] = self.variance(estimates[i], terms, &shares[i])
                 if scattered:
                     scatters[i] = _scatter(&self._scale[0], &values[i, 0], centers[i], size)
         free(terms)

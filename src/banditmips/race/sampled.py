@@ -98,12 +98,10 @@ class Contest:
         limits = Limits(delta, self.limits.epsilon, budget, self.limits.traced)
         return replace(self, candidates=self.candidates[chosen], atoms=self.atoms.part(chosen), limits=limits)
 
-    def source(self, reader: Reader, sampler: Sampler, rule: Rule, schedule: Schedule) -> SampleSource:
+    def source(self, reader: Reader, sampler: Sampler, schedule: Schedule) -> SampleSource:
         """All candidates at the beginning of the race."""
         alive = Survivors(self.candidates, self.candidates.size, self.k, self.absolute)
-        source = SampleSource(alive, self.atoms, self.problem, reader, sampler, schedule)
-        source.gives_variances = rule.asks_for_variances
-        return source
+        return SampleSource(alive, self.atoms, self.problem, reader, sampler, schedule)
 
 
 def race_on(
@@ -116,13 +114,13 @@ def race_on(
     hands_over: Callable[[int], bool] | None = None,
 ) -> Outcome:
     """Race on sampled cells; `n_rounds` were played on other cells before."""
-    source = contest.source(reader, sampler, rule, schedule)
+    source = contest.source(reader, sampler, schedule)
     return race(source, rule, ReaderExact(reader), contest.limits, n_rounds, hands_over)
 
 
 def measure(contest: Contest, reader: Reader, sampler: Sampler, rule: Rule, schedule: Schedule, size: int) -> Outcome:
     """Estimate the candidates' scores from `size` cells (at most all), without dropping anybody."""
-    source = contest.source(reader, sampler, rule, schedule)
+    source = contest.source(reader, sampler, schedule)
     source.advance(min(size, sampler.population))
     exhausted = source.size == sampler.population and not sampler.with_replacement
     source.alive.radius_array[:] = 0.0 if exhausted else rule.radius(source, 1)
