@@ -68,9 +68,7 @@ def bare_directly(
     return found
 
 
-def directly(
-    atom_set: AtomSet, queries: Any, k: Any, options: Options
-) -> tuple[SearchResult | None, int | None]:
+def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple[SearchResult | None, int | None]:
     """Answer a plain query to an index by the shortest way; None if there is none.
 
     Also the multiplies of a race on cached coordinates that came to nothing; None if there was no such race.

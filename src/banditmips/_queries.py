@@ -44,7 +44,7 @@ def run_queries(
 ) -> SearchResult:
     """Answer one query or a batch, in threads if asked for.
 
-    `n_spent` are the multiplies of a race of the one query on cached coordinates that came to nothing, if there was one.
+    `n_spent` are the multiplies of a race of the one query on cached coordinates in vain, if there was one.
     """
     if options.n_jobs == 1:
         return _run_queries(atom_set, queries, k, options, mask, n_spent)

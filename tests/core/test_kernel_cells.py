@@ -49,9 +49,7 @@ def test_spread(kernels, size, sign):
     rng = np.random.default_rng(size)
     terms, leading, unit, spread = rng.normal(size=(4, size))
     x = terms if sign is None else leading + sign * terms
-    variance, share = spread_of(
-        kernels, terms, unit, spread, None if sign is None else leading, sign or 1.0, 0.7
-    )
+    variance, share = spread_of(kernels, terms, unit, spread, None if sign is None else leading, sign or 1.0, 0.7)
     about_ratio, about_zero = (spread * (x - 0.7 * unit)) ** 2, (spread * x) ** 2
     assert variance == pytest.approx(about_ratio.sum(), rel=1e-12)
     largest = max(about_ratio.max() / about_ratio.sum(), about_zero.max() / about_zero.sum())

@@ -55,8 +55,8 @@ certain, rule
 rotation, codes, code_source
     The random rotation, the codes that an index keeps, and rounds on them.
 statistics, sample_source, cached_source
-    Estimates and variances of sampled cells, and rounds on them: whoever knows where the atoms are fills in the values, or
-    an index has cached them.
+    Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values,
+    or an index has cached them.
 rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
 loop, answer, products, direct

@@ -3,8 +3,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.source import Source
 from banditmips.core.sample_source import SampleSource
+from banditmips.core.source import Source
 from banditmips.core.survivors import Survivors
 
 MIN_SCATTER_SEEN: Final = 0.25

@@ -287,9 +287,15 @@ class Query:
     def _why_not_sampled(self) -> str | None:
         """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
         store, options = self._atoms.store, self._options
-        if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
+        if not isinstance(store, DenseStore) or self._atoms.buckets is not None:
             return None
         n, d = store.shape
+        if self._situation.takes_cache():
+            # Cached values take so little that rounds on them are their own probe.
+            assert self._atoms.cache is not None
+            plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=False, n_leaders=self._k)
+            self._schedule = plan.schedule(0.0, at_hand=self._atoms.cache.n_coordinates)
+            return None
         first = least_sample(options, self._k, self._candidates.size)
         n_leaders = self._k if compares_pairs(options) else 1
         plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted(), n_leaders=n_leaders)
