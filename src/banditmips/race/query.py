@@ -101,6 +101,11 @@ class Query:
         """The query as products with it are taken."""
         return self._query
 
+    @property
+    def _on_support(self) -> NDArray[np.float64]:
+        """The query's entries where it can contribute; a query without zeros as it is, because a copy takes long."""
+        return self._query if self._support.size == self._query.size else self._query[self._support]
+
     def _score_map(self) -> ScoreMap:
         """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
         objective, facts, query = self._options.objective, self._atoms.facts, self._query
@@ -257,7 +262,7 @@ class Query:
         """Whether every coordinate would need a weight."""
         if self._support.size == 0:
             return False
-        return resolve_sampling(self._options, self._query[self._support], has_cache=False) != "uniform"
+        return resolve_sampling(self._options, self._on_support, has_cache=False) != "uniform"
 
     def _are_few(self, rows: NDArray[np.int64]) -> bool:
         """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
@@ -329,7 +334,7 @@ class Query:
         return make_rule(
             self._options,
             way.sampler,
-            self._query[self._support],
+            self._on_support,
             self._atoms.known_range,
             contest.limits.delta,
             self._split_over(contest),
