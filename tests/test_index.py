@@ -248,6 +248,14 @@ def test_removed_atoms_stay_away_when_others_come(minimise):
     )
 
 
+@pytest.mark.parametrize("layout", ["auto", "coordinates", "none"])
+def test_a_search_before_does_not_bring_removed_atoms_back(layout):
+    atoms = np.random.default_rng(0).normal(size=(40, 600))
+    index = bm.BanditMIPS(layout=layout).fit(atoms)
+    assert index.search(atoms[3]).indices[0] == 3
+    assert index.remove([3]).search(atoms[3]).indices[0] != 3
+
+
 def test_all_atoms_removed():
     atoms, queries = planted(n=3)
     index = bm.BanditMIPS().fit(atoms).remove([0, 1, 2])

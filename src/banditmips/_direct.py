@@ -14,7 +14,7 @@ from banditmips.core.loop import Outcome
 from banditmips.core.products import PlainProducts
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch
-from banditmips.race.cached import race_on_cache
+from banditmips.race.cached import CachedSearch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
 from banditmips.race.full import can_use_blas
 from banditmips.race.query import FEW_ENTRIES, Query
@@ -68,16 +68,21 @@ def bare_directly(
     return found
 
 
-def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> SearchResult | None:
-    """Answer a plain query to an index by the shortest way; None if there is none."""
+def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple[SearchResult | None, int | None]:
+    """Answer a plain query to an index by the shortest way; None if there is none.
+
+    Also the multiplies of a race on cached coordinates that came to nothing; None if there was no such race.
+    """
     # Threads share the work of one query, which this way does not divide.
     if type(k) is not int or options.n_jobs != 1 or not plain_row(queries, atom_set.store.shape[1]):
-        return None
+        return None, None
+    if atom_set.cache is not None:
+        return on_cache(atom_set, queries, k, options) if k > 0 else (None, None)
     found, made = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
     if made is not None and isinstance(atom_set.store, DenseStore):
         kinds = atom_set.prepared.setdefault("plain", [])
         _remember_plain(kinds, made, (options,), atom_set.store, checked=not atom_set.unchecked)
-    return found
+    return found, None
 
 
 def _answered(
@@ -112,12 +117,38 @@ def _answered(
 
 def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> tuple[SearchResult | None, int]:
     """Answer a query by what is cached of the atoms alone; None if that is not enough, and the multiplies it took."""
-    outcome = race_on_cache(atom_set, row, k, options) if k < atom_set.store.shape[0] else None
+    kept = atom_set.prepared.setdefault("cached", {})
+    # Taken out while it is in use, so that searches of several threads at once do not share it.
+    search = kept.pop((k, id(options)), None)
+    if search is None or search.options is not options:
+        search = CachedSearch(atom_set, k, options)
+    try:
+        if not search.serves:
+            return None, 0
+        plain = plain_row(row, atom_set.store.shape[1])
+        outcome = search.race(row if plain else np.ascontiguousarray(row, dtype=np.float64))
+    finally:
+        if len(kept) >= _MOST_DIRECT:
+            kept.clear()
+        kept[k, id(options)] = search
     if outcome is None or outcome.handed_over:
         return None, 0 if outcome is None else outcome.n_multiplies
-    plan = f"{describe(atom_set)}\nway: cached coordinates alone" if options.trace else ""
-    trace = Trace(tuple(outcome.rounds), plan, outcome.n_raced) if options.trace else None
-    return of_outcome(outcome, k, options.absolute, not atom_set.unchecked, trace), outcome.n_multiplies
+    best = outcome.best(k, options.absolute)
+    result = SearchResult.of_one_query(
+        outcome.survivors[best],
+        outcome.scores[best],
+        outcome.radius[best],
+        outcome.n_multiplies,
+        outcome.n_rounds,
+        outcome.n_survivors,
+        outcome.stop_reason,
+        outcome.delta_spent,
+        not atom_set.unchecked,
+    )
+    if options.trace:
+        plan = f"{describe(atom_set)}\nway: cached coordinates alone"
+        result.__dict__["trace"] = Trace(tuple(outcome.rounds), plan, outcome.n_raced)
+    return result, outcome.n_multiplies
 
 
 def of_outcome(

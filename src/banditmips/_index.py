@@ -334,8 +334,8 @@ class BanditMIPS:
                 return plain if fitted.ids is None else plain.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
         def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-            short = directly(fitted, queries, k, chosen) if mask is None else None
-            return run_queries(fitted, queries, k, chosen, mask) if short is None else short
+            short, n_spent = directly(fitted, queries, k, chosen) if mask is None else (None, None)
+            return run_queries(fitted, queries, k, chosen, mask, n_spent) if short is None else short
 
         started = time.perf_counter()
         guard = guard_of(queries)

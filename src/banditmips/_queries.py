@@ -35,18 +35,26 @@ __all__ = ["also_read", "check_together", "empty_batch", "explain_query", "finis
 
 
 def run_queries(
-    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+    atom_set: AtomSet,
+    queries: ArrayLike,
+    k: int,
+    options: Options,
+    mask: ArrayLike | None,
+    n_spent: int | None = None,
 ) -> SearchResult:
-    """Answer one query or a batch, in threads if asked for."""
+    """Answer one query or a batch, in threads if asked for.
+
+    `n_spent` are the multiplies of a race of the one query on cached coordinates in vain, if there was one.
+    """
     if options.n_jobs == 1:
-        return _run_queries(atom_set, queries, k, options, mask)
+        return _run_queries(atom_set, queries, k, options, mask, n_spent)
     # Threads share the queries of a batch, or the work of a single one.
     with helped_by(options.n_jobs):
-        return _run_queries(atom_set, queries, k, options, mask)
+        return _run_queries(atom_set, queries, k, options, mask, n_spent)
 
 
 def _run_queries(
-    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None
+    atom_set: AtomSet, queries: ArrayLike, k: int, options: Options, mask: ArrayLike | None, tried: int | None
 ) -> SearchResult:
     k = check_k(k)
     n, d = atom_set.store.shape
@@ -79,8 +87,8 @@ def _run_queries(
     n_sharing = max(len(rows), 1) if may_share and masks is None and atom_set.removed is None else 1
 
     def begin(i: int) -> _Begun | SearchResult:
-        n_spent = 0
-        if masks is None and atom_set.cache is not None:
+        n_spent = tried or 0
+        if tried is None and masks is None and atom_set.cache is not None:
             short, n_spent = on_cache(atom_set, rows[i], k, options)
             if short is not None:
                 return short

@@ -156,6 +156,16 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->bit_sums_batch(codes, words, rows, 7, words, &batch, sums, 7);
         sum += (double)sums[13] + (double)totals[2];
     }
+    double *terms = NEW(double, n, 0), *query = NEW(double, n, 0), *spread = NEW(double, n, 0), share;
+    for (int64_t j = 0; j < n; j++) query[j] = spread[j] = (double)(j % 11) / 4;
+    const struct bm_weighed cells = {terms, query, spread, n};
+    for (int objective = 0; objective < 3; objective++) {
+        k->cell_terms_f32(a, query, n, objective, 0.5, terms);
+        sum += k->cell_spread(&cells, NULL, 1, 0.5, &share) + share;
+        k->cell_terms_f64(c, query, n, objective, 0.5, terms);
+        sum += k->cell_spread(&cells, query, -1, 0.5, &share) + share;
+    }
+    sum += k->cell_scatter_f32(a, spread, n, 0.5) + k->cell_scatter_f64(c, spread, n, 0.5);
     while (n_blocks > 0) free(blocks[--n_blocks]);
     return sum + three[0] + sizes[2] + moments.total;
 }

@@ -91,6 +91,9 @@ class Kernels(ctypes.Structure):
             "bit_sums_batch",
             ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, INT64, POINTER, POINTER, INT64),
         ),
+        *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
+        *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
+        ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
     ]
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times
+from banditmips.core.cached_source import CachedSource
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import Codes
-from banditmips.core.exact import ReaderExact, RowsExact
+from banditmips.core.exact import Exact, ReaderExact, RowsExact
 from banditmips.core.loop import Limits, race
 from banditmips.core.records import StopReason
 from banditmips.core.rotation import Rotation
@@ -22,7 +23,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.readers import StoreReader
 from banditmips.race.sampled import Problem
 from banditmips.race.sampling import BottomKSampler, ReplacementSampler, UniformSampler
-from banditmips.race.schedule import Schedule
+from banditmips.race.schedule import LimitedSchedule, Schedule
 from banditmips.reference import CodedCells, Rule, SampledCells, slow_race, uniform_sample
 
 N, D, DELTA = 24, 400, 0.05
@@ -125,6 +126,48 @@ def test_rounds_on_uniform_coordinates(name, objective, absolute, k):
         compare(slow, outcome, k, absolute)
         outcomes.append(outcome)
     assert checked_rounds(outcomes) > 0
+
+
+@every_k
+@either_sign
+@every_objective
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounds_on_cached_coordinates(dtype, objective, absolute, k):
+    """One source for all queries, from rows of a cache; what it does not decide is handed over as it is."""
+    n_cached, n_dropped = 150, 0
+    atoms, _ = integers(0)
+    schedule, sampler = LimitedSchedule(limit=n_cached, growth=1.5), UniformSampler(D, 5, None)
+    order = sampler.prefix(D).coordinates
+    known = PerAtom(np.ones(N), atoms.mean(axis=1), 0.25 * D * atoms.var(axis=1))
+    source = CachedSource(
+        Survivors(None, N, k, absolute),
+        known,
+        Problem(np.zeros(n_cached), objective),
+        order[:n_cached],
+        np.ascontiguousarray(atoms[:, order[:n_cached]], dtype=dtype),
+        sampler,
+        schedule,
+    )
+    rule = PairedRule(DELTA, N, k, absolute)
+    for seed in range(4):
+        _, query = integers(seed)
+        source.look_at(query.astype(dtype))
+        found = race(source, rule, Exact(), Limits(DELTA, traced=True), 0, lambda n_left: True)
+        reader = StoreReader(DenseStore(atoms), query, None, objective, ScoreMap(), check_finite=False)
+        alive = Survivors(None, N, k, absolute)
+        problem = Problem(query, objective)
+        general = SampleSource(alive, known, problem, reader, UniformSampler(D, 5, None), schedule)
+        fresh = PairedRule(DELTA, N, k, absolute)
+        expected = race(general, fresh, ReaderExact(reader), Limits(DELTA, traced=True), 0, lambda n_left: True)
+        assert (found.stop_reason, found.handed_over) == (expected.stop_reason, expected.handed_over)
+        assert (found.n_multiplies, found.n_rounds) == (expected.n_multiplies, expected.n_rounds)
+        np.testing.assert_array_equal(found.survivors, expected.survivors)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-12)
+        for one, other in zip(found.rounds, expected.rounds, strict=True):
+            assert (one.n_coordinates, one.n_survivors) == (other.n_coordinates, other.n_survivors)
+            np.testing.assert_allclose(one.upper, other.upper, rtol=1e-9)
+        n_dropped += N - found.n_survivors
+    assert n_dropped > 0
 
 
 @every_k

@@ -32,24 +32,24 @@ def sampled(n, size, objective, seed=0):
 def test_estimates(n, size, objective):
     sample, (values, row_scale, centers), terms, (scale, unit, spread) = sampled(n, size, objective)
     assert sample.size == size
-    estimates, variances, scatters = sample.estimates(values, row_scale, centers, True)
+    estimates, variances, shares = sample.estimates(values, row_scale)
     expected = terms @ scale
     np.testing.assert_allclose(estimates, expected, rtol=1e-12, atol=1e-12)
     residuals = spread * (terms - np.outer(expected / TOTAL_UNIT, unit))
     np.testing.assert_allclose(variances, (residuals**2).sum(axis=1), rtol=1e-12)
+    squares = [residuals**2, (spread * terms) ** 2]
+    largest = [part.max(axis=1) / part.sum(axis=1) for part in squares]
+    np.testing.assert_allclose(shares, np.maximum(*largest), rtol=1e-12)
+    scatters = sample.scatters(values, centers)
     np.testing.assert_allclose(scatters, (values - centers[:, np.newaxis]) ** 2 @ scale, rtol=1e-12)
-    same_estimates, same_variances, nothing = sample.estimates(values, row_scale, centers, False)
-    np.testing.assert_array_equal(same_estimates, estimates)
-    np.testing.assert_array_equal(same_variances, variances)
-    np.testing.assert_array_equal(nothing, 0.0)
 
 
 @every_objective
 @every_size
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_paired_variances(size, objective, sign):
-    sample, (values, row_scale, centers), terms, (_, unit, spread) = sampled(15, size, objective)
-    estimates, _, _ = sample.estimates(values, row_scale, centers, False)
+    sample, (values, row_scale, _), terms, (_, unit, spread) = sampled(15, size, objective)
+    estimates, _, _ = sample.estimates(values, row_scale)
     rows = np.array([14, 0, 3, 5])
     variances, shares = sample.paired_variances(values, row_scale, estimates, 5, sign, rows)
     residuals = terms - np.outer(estimates / TOTAL_UNIT, unit)
@@ -72,10 +72,10 @@ def test_one_term_among_zeros_holds_all_that_is_seen_whatever_the_weights():
     values = np.zeros((3, size))
     values[0, 0] = 10.0
     values[1] = 0.1 * np.random.default_rng(0).normal(size=size)
-    estimates, variances, _ = sample.estimates(values, np.ones(3), np.zeros(3), False)
-    assert sample.shares[0] == 1.0
-    assert sample.shares[1] < 0.5
-    assert sample.shares[2] == 1.0  # of nothing but zeros it is said that they hang on one cell
+    estimates, variances, shares = sample.estimates(values, np.ones(3))
+    assert shares[0] == 1.0
+    assert shares[1] < 0.5
+    assert shares[2] == 1.0  # of nothing but zeros it is said that they hang on one cell
     about_ratio = (spread * (values[0] - estimates[0] / 40.0 * unit)) ** 2
     assert about_ratio.max() / about_ratio.sum() < 0.06
     assert variances[0] == pytest.approx(about_ratio.sum())
@@ -85,8 +85,8 @@ def test_one_term_among_zeros_holds_all_that_is_seen_whatever_the_weights():
 
 
 def test_an_atom_never_differs_from_itself():
-    sample, (values, row_scale, centers), _, _ = sampled(5, 15, PRODUCT)
-    estimates, _, _ = sample.estimates(values, row_scale, centers, False)
+    sample, (values, row_scale, _), _, _ = sampled(5, 15, PRODUCT)
+    estimates, _, _ = sample.estimates(values, row_scale)
     variances, shares = sample.paired_variances(values, row_scale, estimates, 2, 1.0, np.array([2]))
     np.testing.assert_array_equal(variances, 0.0)
     np.testing.assert_array_equal(shares, 1.0)
@@ -98,8 +98,9 @@ def test_values_may_be_a_part_of_a_larger_buffer():
     room = np.full((6, 40), np.nan)
     room[:, :15] = values
     for here, there in zip(
-        sample.estimates(room[:, :15], row_scale, centers, True),
-        sample.estimates(values, row_scale, centers, True),
+        sample.estimates(room[:, :15], row_scale),
+        sample.estimates(values, row_scale),
         strict=True,
     ):
         np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(sample.scatters(room[:, :15], centers), sample.scatters(values, centers))

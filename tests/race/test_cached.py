@@ -1,9 +1,12 @@
 """Races on cached coordinates alone: they take the same for any d, and say the same as longer ways."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import banditmips as bm
+from banditmips import datasets
 
 N = 40
 OPTIONS = {"layout": "coordinates", "rescore": False, "max_extra_memory": 2_000_000}
@@ -79,3 +82,55 @@ def test_a_close_race_is_not_decided_by_the_cache():
     query = rng.normal(size=100_000).astype(np.float32)
     result = bm.BanditMIPS(**OPTIONS).fit(atoms).search(query)
     assert result.indices[0] == np.argmax(atoms @ query)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
+def test_atoms_and_queries_of_any_type(dtype):
+    atoms, query = problem(100_000)
+    atoms, query = np.round(8 * atoms).astype(dtype), np.round(8 * query)
+    index = bm.BanditMIPS(**OPTIONS).fit(atoms)
+    results = [index.search(given, trace=True) for given in (query, query.astype(np.int64), np.repeat(query, 2)[::2])]
+    for result in results:
+        assert "cached coordinates alone" in result.trace.plan
+        assert result.indices[0] == N - 1
+        assert result.scores[0] == results[0].scores[0]
+        assert result.lower[0] <= atoms[N - 1].astype(np.float64) @ query <= result.upper[0]
+
+
+def test_a_race_that_is_handed_over_is_counted_once():
+    rng = np.random.default_rng(0)
+    atoms = rng.normal(size=(N, 100_000)).astype(np.float32)
+    queries = rng.normal(size=(2, 100_000)).astype(np.float32)
+    index = bm.BanditMIPS(**OPTIONS).fit(atoms)
+    together = index.search(queries)
+    for query, counted in zip(queries, together.n_multiplies, strict=True):
+        assert index.search(query).n_multiplies == counted > atoms.size
+
+
+def test_threads_do_not_share_what_a_query_leaves():
+    atoms, _ = problem(100_000)
+    queries = [problem(100_000, seed)[1] for seed in range(8)]
+    index = bm.BanditMIPS(**OPTIONS).fit(atoms)
+    alone = [index.search(query).scores[0] for query in queries]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            assert list(pool.map(lambda query: index.search(query).scores[0], queries)) == alone
+
+
+def test_uneven_queries_are_planned_as_without_a_cache():
+    """What cannot be read from the cache would have to be gathered: only where that takes less than all products."""
+    data = datasets.load("heavy_tailed", n=200, d=20_000)
+    index = bm.BanditMIPS(layout="coordinates").fit(data.atoms)
+    result = index.search(data.queries[0], trace=True)
+    assert "all products" in result.trace.plan
+    assert result.n_rounds == 0
+    assert result.indices[0] == np.argmax(data.atoms @ data.queries[0])
+
+
+def test_even_queries_sample_the_cache_for_a_part_of_the_product():
+    """With exact scores wanted, rounds on cached coordinates end where they would take more than they can save."""
+    rng = np.random.default_rng(0)
+    atoms, query = rng.normal(size=(1_000, 20_000)).astype(np.float32), rng.normal(size=20_000).astype(np.float32)
+    result = bm.BanditMIPS(layout="coordinates").fit(atoms).search(query)
+    assert result.indices[0] == np.argmax(atoms @ query)
+    assert result.n_multiplies < 1.1 * atoms.size

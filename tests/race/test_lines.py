@@ -60,7 +60,7 @@ def test_the_variance_is_that_of_lines(weighted):
         p = sampler.prefix(size)
         values = np.ascontiguousarray(terms[:, p.coordinates])
         sample = statistics.Sample(p, np.ones(size), statistics.PRODUCT)
-        estimates, variances, _ = sample.estimates(values, np.ones(1), np.zeros(1), False)
+        estimates, variances, _ = sample.estimates(values, np.ones(1))
         scores.append((estimates[0] - truth) / np.sqrt(variances[0]))
     assert abs(np.mean(scores)) < 0.2
     assert 0.75 < np.var(scores) < 1.35

@@ -21,20 +21,22 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     numbers
     maps
     entries          <- kernels
-    statistics
+    statistics        <- kernels
     records
     survivors
+    source            <- survivors
     rotation          <- kernels, numbers
     codes             <- kernels, rotation
     measuring         <- codes, kernels, rotation
     rows              <- kernels
     certain           <- kernels, survivors
     exact             <- certain, rows
-    rule              <- survivors
-    loop              <- exact, records, rule, survivors
-    sample_source     <- loop, statistics, survivors
-    code_source       <- certain, codes, kernels, loop, numbers, survivors
-    answer            <- certain, code_source, codes, loop, records, rule, survivors
+    rule              <- source, survivors
+    loop              <- exact, records, rule, source, survivors
+    sample_source     <- source, statistics, survivors
+    cached_source     <- kernels, sample_source, statistics, survivors
+    code_source       <- certain, codes, kernels, numbers, source, survivors
+    answer            <- certain, code_source, codes, loop, records, rule, source, survivors
     products          <- certain, kernels, maps, rows, survivors
     direct            <- certain, kernels, products, rows, survivors
     sparse_products   <- kernels
@@ -46,14 +48,15 @@ this package come threads alone (`banditmips._threads`). The tests compare these
 kernels, entries, numbers
     The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
     pass of `fit` over entries, and random numbers that belong to coordinates and the seed.
-survivors, records
-    Who is still in the race, with estimates and radii; what a search writes down.
+survivors, source, records
+    Who is still in the race, with estimates and radii; what a race asks of whoever gives it cells; what it writes down.
 certain, rule
     What is known for certain, and what up to delta. docs/guarantees.md has the theorems and what they leave open.
 rotation, codes, code_source
     The random rotation, the codes that an index keeps, and rounds on them.
-statistics, sample_source
-    Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values.
+statistics, sample_source, cached_source
+    Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values,
+    or an index has cached them.
 rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
 loop, answer, products, direct

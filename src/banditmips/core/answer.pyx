@@ -10,7 +10,7 @@ from banditmips.core.certain import CertainBounds, MeasuredQuery
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
 from banditmips.core.loop import Outcome, can_lead, lead, race
-from banditmips.core.loop cimport Source
+from banditmips.core.source cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
 from banditmips.core.rule cimport drop_by_intervals

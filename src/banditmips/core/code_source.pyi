@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from banditmips.core.certain import ScoreMap
 from banditmips.core.codes import Codes
-from banditmips.core.loop import Source
+from banditmips.core.source import Source
 from banditmips.core.survivors import Survivors
 
 COARSE_BITS: Final = 4

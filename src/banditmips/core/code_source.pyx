@@ -13,7 +13,7 @@ import numpy as np
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport Codes
 from banditmips.core.kernels cimport bm_kernels, bm_moments
-from banditmips.core.loop cimport Source
+from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 

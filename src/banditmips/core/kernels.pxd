@@ -72,6 +72,12 @@ cdef extern from "c/kernels.h" nogil:
         int64_t n_queries
         int n_planes
 
+    cdef struct bm_weighed:
+        const double *terms
+        const double *unit
+        const double *spread
+        int64_t size
+
     # The C names of the struct and of the function that returns it are the same; Cython has one name space for both.
     cdef struct Kernels "bm_kernels":
         const char *name
@@ -155,6 +161,18 @@ cdef extern from "c/kernels.h" nogil:
         void (*bit_sums_batch)(
             const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows, int64_t n_words,
             const bm_query_batch *queries, int64_t *sums, int64_t sums_stride
+        ) noexcept nogil
+
+        void (*cell_terms_f32)(
+            const float *v, const double *q, int64_t size, int objective, double row_scale, double *terms
+        ) noexcept nogil
+        void (*cell_terms_f64)(
+            const double *v, const double *q, int64_t size, int objective, double row_scale, double *terms
+        ) noexcept nogil
+        double (*cell_scatter_f32)(const float *v, const double *scale, int64_t size, double center) noexcept nogil
+        double (*cell_scatter_f64)(const double *v, const double *scale, int64_t size, double center) noexcept nogil
+        double (*cell_spread)(
+            const bm_weighed *cells, const double *leading, double sign, double ratio, double *share
         ) noexcept nogil
 
     const Kernels *bm_kernels() noexcept

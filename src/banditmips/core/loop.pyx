@@ -12,6 +12,7 @@ import numpy as np
 from banditmips.core.exact cimport Exact
 from banditmips.core.records import Round, StopReason
 from banditmips.core.rule cimport Rule, drop_by_intervals, round_share
+from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest
 
 N_TRACED = 32
@@ -20,58 +21,6 @@ _FEW = 64
 """Scores that are sorted as fast as the best of them are found."""
 _SEPARATED, _EXHAUSTED = StopReason.SEPARATED, StopReason.EXHAUSTED
 _FINISHED, _EPSILON, _BUDGET = StopReason.FINISHED_EXACTLY, StopReason.EPSILON, StopReason.BUDGET
-
-
-cdef class Source:
-    """Who fills the next cells of every survivor, and how they speak for the whole score.
-
-    Attributes
-    ----------
-    alive : Survivors
-    population, size : int
-        Cells that there are, and cells of each survivor that have been read.
-    n_multiplies : int
-        What reading them has taken.
-    with_replacement : bool
-        Whether a cell may come again, so that having read them all proves nothing.
-    """
-
-    cpdef int64_t next_size(self) except -1:
-        """How many cells the next round reaches."""
-        raise NotImplementedError
-
-    cpdef bint should_finish(self, int64_t size) except -1:
-        """Whether exact scores of the survivors are better than a round that reaches `size` cells."""
-        return False
-
-    cpdef bint can_go_on(self, int64_t size) except -1:
-        """Whether a round that reaches `size` cells is possible at all."""
-        return True
-
-    cpdef int64_t cell_cost(self) except -1:
-        """Multiplies that one more cell takes of an atom at most."""
-        return 1
-
-    cpdef int64_t seen(self, places) except -1:
-        """Multiplies of the exact scores of the survivors at these places that the rounds have done already."""
-        return 0
-
-    cpdef int64_t n_coordinates(self) except -1:
-        """Cells read so far, in coordinates."""
-        return self.size
-
-    cpdef bint wants_leaders(self) except -1:
-        """Whether the exact scores of the k leaders would be worth their time now."""
-        return False
-
-    cpdef int advance(self, int64_t size) except -1:
-        """Read up to `size` cells of every survivor and fill in its estimate."""
-        raise NotImplementedError
-
-    cpdef int keep(self) except -1:
-        """Leave out those that are beaten."""
-        self.alive.compact()
-        return 0
 
 
 class Limits:
@@ -189,6 +138,8 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
                 reason = _SEPARATED
             elif limits.epsilon > 0.0 and rule.settled_within(source, number, limits.epsilon):
                 reason = _EPSILON
+            if reason is not None or limits.traced:
+                rule.complete_radius(source, number)
         if limits.traced:
             rounds.append(record(source, alive.n - n_beaten))
         if n_beaten:
@@ -199,6 +150,8 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
                 source.keep()
             if alive.n <= alive.k:
                 reason = _SEPARATED
+    if reason is _BUDGET and number > n_rounds:
+        rule.complete_radius(source, number)
     outcome = Outcome(
         alive, reason, exact=reason is _EXHAUSTED, n_multiplies=source.n_multiplies, n_rounds=number,
         delta_spent=spent, rounds=rounds,

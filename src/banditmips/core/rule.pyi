@@ -3,12 +3,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.loop import Source
 from banditmips.core.sample_source import SampleSource
+from banditmips.core.source import Source
 from banditmips.core.survivors import Survivors
 
 MIN_SCATTER_SEEN: Final = 0.25
-LEAST_DIFFERENCE: Final = 1e-140
 
 def share_of_round(number: int) -> float: ...
 def drop_certain(alive: Survivors) -> None: ...

@@ -22,12 +22,14 @@ places, and round r is the same round everywhere. What a rule may get wrong is a
 one pair of atoms, and to one round; where it is looked at, how often, and in whose company makes no difference to it.
 """
 
-from libc.math cimport INFINITY, M_PI, isnan, log, sqrt
-from libc.stdint cimport int64_t
+from libc.math cimport INFINITY, M_PI, fabs, isfinite, isnan, log, sqrt
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
 
 import numpy as np
 from scipy.special import stdtrit
 
+from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 MIN_SCATTER_SEEN = 0.25
@@ -37,9 +39,9 @@ Sixteen coordinates of normal or ratings-like atoms show a quarter in all but on
 weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
 those is drawn.
 """
-LEAST_DIFFERENCE = 1e-140
+cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
-NO_SPREAD = 1e-12
+cdef double NO_SPREAD = 1e-12
 """Deviations of a difference of two scores, as a part of the larger, that are no more than rounding."""
 
 
@@ -105,24 +107,30 @@ cdef class Rule:
         """Return the radius of each survivor's interval, or one for all of them; every rule on sampled cells has its own."""
         raise NotImplementedError
 
-    cdef int fill_radius(self, object source, int number) except -1:
+    cdef int fill_radius(self, Source source, int number) except -1:
         """Fill in the radius of each survivor's interval, valid for all atoms and rounds together."""
         radius = source.alive.radius_array
         radius[:] = self.radius(source, number)
         return 0
 
-    cdef Py_ssize_t judge(self, object source, int number) except -1:
-        """Fill in radii, mark who is beaten, and return how many that are."""
+    cdef Py_ssize_t judge(self, Source source, int number) except -1:
+        """Fill in the radii that this takes, mark who is beaten, and return how many that are."""
         self.fill_radius(source, number)
         return drop_by_intervals(source.alive)
 
-    cdef bint settled_within(self, object source, int number, double epsilon) except -1:
+    cdef int complete_radius(self, Source source, int number) except -1:
+        """Fill in the radii that `judge` has not needed."""
+        return 0
+
+    cdef bint settled_within(self, Source source, int number, double epsilon) except -1:
         """Whether nobody left out could beat a leader by more than epsilon; after `judge`."""
         return self.settles(source, number, source.alive.leaders(source.alive.k), epsilon)
 
-    def judge_round(self, source, int number):
+    def judge_round(self, Source source, int number):
         """Fill in radii, mark who is beaten, and return how many that are."""
-        return self.judge(source, number)
+        cdef Py_ssize_t n_beaten = self.judge(source, number)
+        self.complete_radius(source, number)
+        return n_beaten
 
     def settles(self, source, int number, leaders, double epsilon):
         """Whether everybody but these leaders is beaten, even if epsilon is added to each of them; after `judge`."""
@@ -143,7 +151,7 @@ cdef class CodeRule(Rule):
     half to the lower ends of all. (Where scores are ranked by size, either end may fail in two ways.)
     """
 
-    cdef int fill_radius(self, object source, int number) except -1:
+    cdef int fill_radius(self, Source source, int number) except -1:
         cdef Survivors alive = source.alive
         cdef double ways = 2.0 if alive.absolute else 1.0
         if self.delta <= 0.0:
@@ -245,96 +253,163 @@ cdef class PairedRule(Rule):
     """
 
     cdef double _pairs
+    cdef dict _quantiles
+    cdef object _arrays
+    cdef Py_ssize_t _n_room
+    cdef double* _variances
+    cdef double* _shares
+    cdef int64_t* _places
+    cdef int64_t* _beaters
+    cdef uint8_t* _fair
 
     def __init__(self, double delta, Py_ssize_t n_atoms, Py_ssize_t k, bint absolute):
         super().__init__(delta, n_atoms)
         self.speaks_for_atoms = False
         self._pairs = max(k * (self.n_atoms - k), 1) * (2 if absolute else 1)
+        self._quantiles, self._n_room = {}, 0
+
+    cdef int _make_room(self, Py_ssize_t n) except -1:
+        cdef double[:, ::1] numbers
+        cdef int64_t[:, ::1] places
+        cdef uint8_t[::1] marks
+        if n > self._n_room:
+            self._arrays = np.empty((2, n)), np.empty((2, n), dtype=np.int64), np.empty(n, dtype=np.uint8)
+            numbers, places, marks = self._arrays
+            self._variances, self._shares = &numbers[0, 0], &numbers[1, 0]
+            self._places, self._beaters, self._fair = &places[0, 0], &places[1, 0], &marks[0]
+            self._n_room = n
+        return 0
+
+    cdef double _quantile(self, double tail, int64_t size) except? -1:
+        key = (tail, size)
+        if key not in self._quantiles:  # a rule that serves many queries looks them up
+            self._quantiles[key] = INFINITY if size < 2 else -float(stdtrit(size - 1, tail))
+        return self._quantiles[key]
 
     @staticmethod
-    def _quantile(tail, size):
-        return np.inf if size < 2 else -float(stdtrit(size - 1, tail))
+    cdef bint _are_few(double tail, Source source):
+        """Whether a quantile for this tail means nothing on so few cells; of all cells half do, unless some come again."""
+        cdef double least = max(2.0 * log(1.0 / tail), 2.0)
+        return source.size < (least if source.with_replacement else min(least, source.population / 2.0))
 
     @staticmethod
-    def _least_sample(tail, source):
-        """Cells below which a quantile for this tail means nothing; of all cells half, unless some come again."""
-        least = max(2.0 * np.log(1.0 / tail), 2.0)
-        return least if source.with_replacement else min(least, source.population / 2)
-
-    @staticmethod
-    def _largest_share(tail, size):
+    cdef double _largest_share(double tail, int64_t size):
         """The part of a sum of squares that one cell may hold."""
-        return max(2.0 / np.log(1.0 / tail), 2.0 / size)
+        return max(2.0 / log(1.0 / tail), 2.0 / size)
 
-    def radius(self, source, number):
+    def radius(self, Source source, int number):
         """Return the two-sided Student radius of each survivor's own estimate."""
-        tail, size = self.atom_share(number) / 2.0, source.sample.size
-        if tail <= 0.0 or size < self._least_sample(tail, source):
-            return np.full(source.variances.size, np.inf)
-        deviation = np.sqrt(source.variances)
-        # Terms that are all the same, but for rounding, say nothing about those that were not seen.
-        same = deviation <= NO_SPREAD * np.abs(source.alive.estimate_array)
-        # Of a score, unlike of a difference, nothing cancels that all atoms share: half as much is allowed to one cell.
-        mistrusted = source.unrepresentative() | (source.sample.shares > self._largest_share(tail, size) / 2.0) | same
-        # Atoms of one kind are alike: where most samples show cells that matter much, the others have missed theirs.
-        if 2 * int(mistrusted.sum()) > mistrusted.size:
-            mistrusted[:] = True
-        return np.where(mistrusted, np.inf, self._quantile(tail, size) * deviation)
-
-    cdef Py_ssize_t judge(self, object source, int number) except -1:
         self.fill_radius(source, number)
-        alive = source.alive
-        beaten = self._beaten(source, number, alive.leaders(alive.k), 0.0)
-        alive.beaten_array[:] = beaten
-        return int(beaten.sum())
+        return source.alive.radius_array.copy()
 
-    def settles(self, source, int number, leaders, double epsilon):
+    cdef int fill_radius(self, Source source, int number) except -1:
+        cdef Survivors alive = source.alive
+        cdef double tail = self.atom_share(number) / 2.0, z, deviation, largest_share
+        cdef Py_ssize_t t, n = alive.n, n_mistrusted = 0
+        cdef bint mistrusted
+        for t in range(n):
+            alive.radius[t] = INFINITY
+        if tail <= 0.0 or PairedRule._are_few(tail, source):
+            return 0
+        self._make_room(n)
+        source.fill_variances(self._variances, self._shares)
+        source.mark_fair(self._fair)
+        z = self._quantile(tail, source.size)
+        # Of a score, unlike of a difference, nothing cancels that all atoms share: half as much is allowed to one cell.
+        largest_share = PairedRule._largest_share(tail, source.size) / 2.0
+        for t in range(n):
+            deviation = sqrt(self._variances[t])
+            # Terms that are all the same, but for rounding, say nothing about those that were not seen.
+            mistrusted = deviation <= NO_SPREAD * fabs(alive.estimates[t])
+            if mistrusted or not self._fair[t] or self._shares[t] > largest_share:
+                n_mistrusted += 1
+            else:
+                alive.radius[t] = z * deviation
+        # Atoms of one kind are alike: where most samples show cells that matter much, the others have missed theirs.
+        if 2 * n_mistrusted > n:
+            for t in range(n):
+                alive.radius[t] = INFINITY
+        return 0
+
+    cdef int complete_radius(self, Source source, int number) except -1:
+        return self.fill_radius(source, number)
+
+    cdef Py_ssize_t judge(self, Source source, int number) except -1:
+        cdef Survivors alive = source.alive
+        cdef int64_t[::1] leaders = alive.leaders(alive.k)
+        memset(alive.beaten, 0, alive.n)
+        cdef Py_ssize_t t, n_beaten = self._find_beaten(source, number, leaders, 0.0)
+        for t in range(n_beaten):
+            alive.beaten[self._places[t]] = 1
+        return n_beaten
+
+    def settles(self, Source source, int number, int64_t[::1] leaders, double epsilon):
         """Whether everybody but these leaders is beaten, even if epsilon is added to each of them."""
-        beaten = self._beaten(source, number, leaders, epsilon)
-        return int(beaten.sum()) == beaten.size - leaders.size
+        return self._find_beaten(source, number, leaders, epsilon) == source.alive.n - leaders.shape[0]
 
-    def _beaten(self, source, number, leaders, slack):
-        """Test each survivor against the leaders, the weakest first, on the cells that they share."""
-        tail = self.delta * round_share(number) / self._pairs
-        size = source.sample.size
-        result = np.zeros(source.alive.n, dtype=np.bool_)
-        if tail <= 0.0 or size < self._least_sample(tail, source):
-            return result
-        z = self._quantile(tail, size)
-        representative = ~source.unrepresentative()
-        beaters = self._beaters(source, leaders, representative, slack)
-        if not np.isfinite(z) or beaters is None:
-            return result
-        representative[leaders] = False
-        representative[beaters] = False
-        rows = np.flatnonzero(representative)
-        largest_share = self._largest_share(tail, size)
-        for beater in beaters[::-1]:
-            for sign in [1.0, -1.0] if source.alive.absolute else [1.0]:
-                rows = rows[self._loses(source, int(beater), rows, sign, z, slack, largest_share)]
-        result[rows] = True
-        return result
+    cdef Py_ssize_t _find_beaten(self, Source source, int number, const int64_t[::1] leaders, double slack) except -1:
+        """Test each survivor against the leaders, the weakest first, on the cells that they share.
 
-    @staticmethod
-    def _beaters(source, leaders, representative, slack):
+        How many lose to all of them is returned, and their places are left in `_places`.
+        """
+        cdef Survivors alive = source.alive
+        cdef double tail = self.delta * round_share(number) / self._pairs, z
+        cdef Py_ssize_t t, count = 0, n_leaders = leaders.shape[0]
+        if tail <= 0.0 or PairedRule._are_few(tail, source):
+            return 0
+        self._make_room(alive.n)
+        source.mark_fair(self._fair)
+        z = self._quantile(tail, source.size)
+        if not isfinite(z) or not self._choose_beaters(alive, leaders, slack):
+            return 0
+        for t in range(n_leaders):
+            self._fair[leaders[t]] = self._fair[self._beaters[t]] = 0
+        for t in range(alive.n):
+            if self._fair[t]:
+                self._places[count] = t
+                count += 1
+        for t in range(n_leaders - 1, -1, -1):
+            count = self._keep_losers(source, self._beaters[t], count, 1.0, (z, slack, tail))
+            if alive.absolute:
+                count = self._keep_losers(source, self._beaters[t], count, -1.0, (z, slack, tail))
+        return count
+
+    cdef bint _choose_beaters(self, Survivors alive, const int64_t[::1] leaders, double slack) noexcept:
         """Choose the k atoms that others must lose to: the best whose sample can be trusted, if there are k."""
-        if representative[leaders].all():
-            return leaders
-        if slack > 0.0 or int(representative.sum()) < leaders.size:
-            return None
-        scores = np.where(representative, source.alive.ranking(), -np.inf)
-        return np.argsort(-scores, kind="stable")[: leaders.size]
+        cdef Py_ssize_t t, n_leaders = leaders.shape[0]
+        cdef bint are_fair = True
+        for t in range(n_leaders):
+            self._beaters[t] = leaders[t]
+            are_fair = are_fair and self._fair[leaders[t]]
+        if are_fair:
+            return True
+        return slack == 0.0 and alive.find_leaders(n_leaders, self._beaters, self._fair) == n_leaders
 
-    @staticmethod
-    def _loses(source, leader, rows, sign, z, slack, largest_share):
-        """Test `sign` times each row's score against the leader's (its size, where the sign is free)."""
-        estimates = source.alive.estimate_array
-        leading, sign_used = estimates[leader], sign
-        if source.alive.absolute and leading < 0.0:
-            leading, sign_used = -leading, -sign
-        difference = leading - sign * estimates[rows] + slack
-        variance, shares = source.paired_variances(leader, rows, sign_used)
-        deviation = np.sqrt(variance)
-        # Differences that are all the same, but for rounding, say nothing about how much the others differ.
-        told = deviation > NO_SPREAD * np.maximum(np.abs(estimates[rows]), abs(leading))
-        return (difference > z * deviation) & (difference > LEAST_DIFFERENCE) & (shares <= largest_share) & told
+    cdef Py_ssize_t _keep_losers(
+        self, Source source, Py_ssize_t leader, Py_ssize_t count, double sign, (double, double, double) limits
+    ) except -1:
+        """Of the first `_places`, keep those of which `sign` times the score is below the leader's (its size, where the sign
+        is free); returns how many. `limits` are the quantile, the slack and the tail."""
+        cdef Survivors alive = source.alive
+        cdef double z = limits[0], slack = limits[1], largest_share = PairedRule._largest_share(limits[2], source.size)
+        cdef double leading = alive.estimates[leader], difference, deviation, larger
+        cdef bint turned = alive.absolute and leading < 0.0
+        cdef Py_ssize_t t, kept = 0
+        if count == 0:
+            return 0
+        leading = -leading if turned else leading
+        source.compare(leader, -sign if turned else sign, self._places, count, self._variances, self._shares)
+        for t in range(count):
+            difference = leading - sign * alive.estimates[self._places[t]] + slack
+            deviation = sqrt(self._variances[t])
+            larger = max(fabs(alive.estimates[self._places[t]]), fabs(leading))
+            # Differences that are all the same, but for rounding, say nothing about how much the others differ.
+            if (
+                difference > z * deviation
+                and difference > LEAST_DIFFERENCE
+                and self._shares[t] <= largest_share
+                and deviation > NO_SPREAD * larger
+            ):
+                self._places[kept] = self._places[t]
+                kept += 1
+        return kept

@@ -3,7 +3,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.loop import Source
+from banditmips.core.source import Source
 from banditmips.core.statistics import Sample
 from banditmips.core.survivors import Survivors
 from banditmips.race.sampled import Problem, Reader
@@ -33,16 +33,11 @@ class SampleSource(Source):
     sampler: Sampler
     schedule: Schedule
     sample: Sample
-    variances: NDArray[np.float64]
-    scatters: NDArray[np.float64]
-    taken: NDArray[np.int64]
     def __init__(
         self, alive: Survivors, atoms: PerAtom, problem: Problem, reader: Reader, sampler: Sampler, schedule: Schedule
     ) -> None: ...
     @property
+    def variances(self) -> NDArray[np.float64]: ...
+    @property
     def row_scale(self) -> NDArray[np.float64]: ...
     def affordable_size(self, size: int) -> int: ...
-    def unrepresentative(self) -> NDArray[np.bool_]: ...
-    def paired_variances(
-        self, leader: int, rows: NDArray[np.int64], sign: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

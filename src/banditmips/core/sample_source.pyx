@@ -1,11 +1,12 @@
 """Sampled cells: coordinates, or lines of them, that a reader fetches from wherever the atoms are."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from banditmips.core.loop cimport Source
-from banditmips.core.statistics import Sample
+from banditmips.core.source cimport Source
+from banditmips.core.statistics cimport Sample
 from banditmips.core.survivors cimport Survivors
 
 
@@ -59,26 +60,36 @@ cdef class SampleSource(Source):
     Attributes
     ----------
     sample : Sample
-        Of the last round, with `variances` and `scatters` of the survivors.
+        Of the last round.
     """
-
-    cdef public object atoms, problem, reader, sampler, schedule, sample, variances, scatters, taken
-    cdef object _values
-    cdef bint _guarded
 
     def __init__(self, Survivors alive, atoms, problem, reader, sampler, schedule):
         self.alive, self.atoms, self.problem = alive, atoms, problem
         self.reader, self.sampler, self.schedule = reader, sampler, schedule
         self.population, self.with_replacement = sampler.population, sampler.with_replacement
-        self.taken = np.full(alive.n, problem.n_seen)
-        self._values = np.empty((alive.n, 0))
+        self._taken, self._places = np.full(alive.n, problem.n_seen), np.arange(alive.n)
+        self._buffer = np.empty((alive.n, 0))
         # Where nothing is known of the atoms' scatter, nothing has to be shown of it.
         self._guarded = not np.isnan(atoms.needed_scatter).all()
+        self._row_scale, self._offsets = atoms.row_scale, atoms.offsets
+        self._centers, self._needed = atoms.centers, atoms.needed_scatter
+        self._values.are_single, self._values.rows = False, NULL
+        if alive.n:
+            self._values.places, self._values.row_scale = &self._places[0], &self._row_scale[0]
+            self._values.offsets = NULL if atoms.offsets is None else &self._offsets[0]
 
     @property
     def row_scale(self):
         """Factors on the survivors' terms."""
-        return self.atoms.row_scale
+        return self.atoms.row_scale[np.asarray(self._places)[: self.alive.n]]
+
+    @property
+    def variances(self):
+        """Variances of the survivors' estimates."""
+        out = np.empty((2, max(self.alive.n, 1)))
+        cdef double[:, ::1] filled = out
+        self.fill_variances(&filled[0, 0], &filled[1, 0])
+        return out[0, : self.alive.n]
 
     cpdef int64_t next_size(self) except -1:
         return self.schedule.next_size(self.size, self.population)
@@ -97,62 +108,84 @@ cdef class SampleSource(Source):
         return size
 
     cpdef int64_t seen(self, places) except -1:
-        return 0 if self.with_replacement else int(self.taken[places].sum())
+        return 0 if self.with_replacement else int(np.asarray(self._taken)[: self.alive.n][places].sum())
 
     cpdef int64_t n_coordinates(self) except -1:
         widths = self.problem.widths
         return self.size if widths is None else int(widths[self.sample.coordinates].sum())
 
     cpdef int advance(self, int64_t size) except -1:
-        """Read up to `size` cells of every survivor and make the statistics that rules look at."""
+        """Read up to `size` cells of every survivor and estimate its score."""
         prefix = self.sampler.prefix(size)
-        values = self._read(prefix, size)
-        self.sample = Sample(prefix, self.problem.query[prefix.coordinates], self.problem.objective)
-        atoms = self.atoms
-        shown = self.reader.scatters(self.alive.row_array, prefix) if self._guarded else None
-        estimates, self.variances, self.scatters = self.sample.estimates(
-            values, atoms.row_scale, atoms.centers, self._guarded and shown is None
-        )
-        if shown is not None:
-            self.scatters = shown
-        self.alive.estimate_array[:] = estimates if atoms.offsets is None else estimates + atoms.offsets
+        self._read(prefix, size)
+        query = np.ascontiguousarray(self.problem.query[prefix.coordinates], dtype=np.float64)
+        self.sample = Sample(prefix, query, self.problem.objective)
+        self._shown = self.reader.scatters(self.alive.row_array, prefix) if self._guarded else None
+        with nogil:
+            self.sample.fill_estimates(&self._values, self.alive.n, self.alive.estimates)
         return 0
 
     def _read(self, prefix, int64_t size):
         n = self.alive.n
-        if size > self._values.shape[1]:
+        cdef double[:, ::1] buffer
+        if size > self._buffer.shape[1]:
             # Room for about two more rounds, so that few rounds have to move what they hold.
             grown = np.empty((n, max(size, min(2 * size, size + 4096))))
-            grown[:, : self.size] = self._values[:, : self.size]
-            self._values = grown
-        counted = self.reader.read(self.alive.row_array, prefix, self.size, self._values[:, self.size : size])
+            grown[:, : self.size] = self._buffer[:n, : self.size]
+            self._buffer = buffer = grown
+            self._values.start, self._values.row_stride = <const char*> &buffer[0, 0], buffer.strides[0]
+        counted = self.reader.read(self.alive.row_array, prefix, self.size, self._buffer[:n, self.size : size])
+        taken = np.asarray(self._taken)[:n]
         if counted is None:
             each = self.problem.cost(prefix.coordinates[self.size :])
             self.n_multiplies += n * each
-            self.taken += each
+            taken += each
         else:
             self.n_multiplies += int(counted.sum())
-            self.taken += counted
+            taken += counted
         self.size = size
-        return self._values[:, :size]
 
-    def unrepresentative(self):
-        """Atoms of which the sample has not seen their fair share (a comparison with NaN is False: nothing known)."""
-        return self.scatters < self.atoms.needed_scatter
+    cdef int mark_fair(self, uint8_t* fair) except -1:
+        cdef Py_ssize_t t
+        cdef double[::1] shown
+        memset(fair, 1, self.alive.n)
+        if not self._guarded:
+            return 0
+        if self._shown is not None:
+            shown = self._shown
+        for t in range(self.alive.n):
+            # A comparison with NaN is False: nothing known.
+            fair[t] = not (
+                (self.sample.scatter(&self._values, t, self._centers[self._places[t]]) if self._shown is None else shown[t])
+                < self._needed[self._places[t]]
+            )
+        return 0
 
-    def paired_variances(self, leader, rows, sign):
-        """Variances of the leader's estimate less `sign` times each row's, and the largest part of one cell in each."""
-        offsets, estimates = self.atoms.offsets, self.alive.estimate_array
-        sampled = estimates if offsets is None else estimates - offsets
-        return self.sample.paired_variances(
-            self._values[:, : self.size], self.atoms.row_scale, sampled, leader, sign, rows
-        )
+    cdef int fill_variances(self, double* variances, double* shares) except -1:
+        with nogil:
+            self.sample.fill_variances(&self._values, self.alive.n, self.alive.estimates, variances, shares)
+        return 0
+
+    cdef int compare(
+        self, Py_ssize_t leader, double sign, const int64_t* places, Py_ssize_t count, double* variances, double* shares
+    ) except -1:
+        with nogil:
+            self.sample.compare(
+                &self._values, self.alive.estimates, leader, sign, places, count, variances, shares
+            )
+        return 0
 
     cpdef int keep(self) except -1:
-        kept = self.alive.beaten_array == 0
-        self.atoms = self.atoms.part(kept)
-        self.taken = self.taken[kept]
-        self._values = self._values[kept, : self.size]
-        self.variances, self.scatters = self.variances[kept], self.scatters[kept]
+        cdef Py_ssize_t t, kept = 0
+        cdef char* start = <char*> self._values.start
+        for t in range(self.alive.n):
+            if self.alive.beaten[t]:
+                continue
+            if kept < t:
+                memcpy(start + kept * self._values.row_stride, start + t * self._values.row_stride, self.size * sizeof(double))
+                self._places[kept], self._taken[kept] = self._places[t], self._taken[t]
+            kept += 1
+        if self._shown is not None:
+            self._shown = self._shown[self.alive.beaten_array == 0]
         self.alive.compact()
         return 0

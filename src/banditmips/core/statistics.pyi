@@ -30,12 +30,9 @@ class Sample:
     @property
     def size(self) -> int: ...
     def estimates(
-        self,
-        values: NDArray[np.float64],
-        row_scale: NDArray[np.float64],
-        centers: NDArray[np.float64],
-        scattered: bool,
+        self, values: NDArray[np.float64], row_scale: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+    def scatters(self, values: NDArray[np.float64], centers: NDArray[np.float64]) -> NDArray[np.float64]: ...
     def paired_variances(
         self,
         values: NDArray[np.float64],

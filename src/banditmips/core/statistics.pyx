@@ -1,36 +1,13 @@
 """What sampled cells say: estimates of scores, their variances, and those of differences between two atoms."""
 
-from libc.math cimport fabs
 from libc.stdint cimport int64_t
-from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from banditmips.core.kernels cimport bm_kernels, bm_weighed
+
 PRODUCT, NEG_SQUARED_DIFFERENCE, NEG_ABSOLUTE_DIFFERENCE = 0, 1, 2
 """What one coordinate adds to a score: q*v, -(q - v)^2 or -|q - v|."""
-
-
-cdef double* _room(int64_t size) except NULL:
-    cdef double* room = <double*> malloc(max(size, <int64_t> 1) * sizeof(double))
-    if room == NULL:
-        raise MemoryError(f"there is no memory for {size} sampled terms")
-    return room
-
-
-cdef double _weighted_sum(const double* weights, const double* terms, int64_t size) noexcept nogil:
-    cdef double total = 0.0
-    cdef int64_t j
-    for j in range(size):
-        total += weights[j] * terms[j]
-    return total
-
-
-cdef double _scatter(const double* scale, const double* values, double center, int64_t size) noexcept nogil:
-    cdef double total = 0.0
-    cdef int64_t j
-    for j in range(size):
-        total += scale[j] * (values[j] - center) * (values[j] - center)
-    return total
 
 
 cdef class Sample:
@@ -38,108 +15,107 @@ cdef class Sample:
 
     With terms x at these cells, ``sum(scale*x)`` estimates the total, with the variance ``sum((spread*(x - R*unit))^2)``, ``R``
     being the estimate over ``total_unit`` (a ratio estimator; with equal weights it is the plain mean).
+
+    About their ratio, a term that was certain to be seen does not deviate, and all the others, though they be 0, deviate by
+    their weights: so what is one cell's may look like everybody's. The largest part that one cell has in what is seen is
+    therefore that about the ratio or about 0, whichever is larger; where nothing but 0 was seen, it is 1.
     """
 
-    def __init__(self, prefix, query, int objective):
+    def __init__(self, prefix, const double[::1] query, int objective):
         self.coordinates = prefix.coordinates
-        self.objective = objective
         self.total_unit = prefix.total_unit
-        self._query = np.ascontiguousarray(query, dtype=np.float64)
+        self._query = query
         self._scale, self._unit, self._spread = prefix.scale, prefix.unit, prefix.spread
+        self.objective, self.size = objective, query.shape[0]
+        self._room = np.empty((2, self.size))
+        self._cells = bm_weighed(&self._room[0, 0], &self._unit[0], &self._spread[0], self.size)
+        self._kernels = bm_kernels()
 
-    @property
-    def size(self):
-        """How many cells were sampled."""
-        return self._query.shape[0]
-
-    cdef void fill_terms(self, const double* values, double row_scale, double* terms) noexcept nogil:
+    cdef void _fill_terms(self, const Values* values, Py_ssize_t t, double* terms) noexcept nogil:
         """What each cell of an atom adds to its score."""
-        cdef int64_t j, size = self._query.shape[0]
+        cdef const char* row = row_of(values, t)
         cdef const double* query = &self._query[0]
-        if self.objective == 0:
-            for j in range(size):
-                terms[j] = row_scale * (query[j] * values[j])
-        elif self.objective == 1:
-            for j in range(size):
-                terms[j] = -row_scale * (query[j] - values[j]) * (query[j] - values[j])
+        cdef double scale = 1.0 if values.row_scale == NULL else values.row_scale[place_of(values, t)]
+        if values.are_single:
+            self._kernels.cell_terms_f32(<const float*> row, query, self.size, self.objective, scale, terms)
         else:
-            for j in range(size):
-                terms[j] = -row_scale * fabs(query[j] - values[j])
+            self._kernels.cell_terms_f64(<const double*> row, query, self.size, self.objective, scale, terms)
 
-    cdef double variance(self, double estimate, const double* terms, double* share) noexcept nogil:
-        """The variance of an estimate, and the largest part that one cell has in it, or would have if terms deviated from 0.
+    cdef void fill_estimates(self, const Values* values, Py_ssize_t n, double* estimates) noexcept nogil:
+        """Estimate the scores of the first n atoms."""
+        cdef double* terms = &self._room[0, 0]
+        cdef Py_ssize_t t
+        for t in range(n):
+            self._fill_terms(values, t, terms)
+            estimates[t] = self._kernels.dot_f64(&self._scale[0], terms, self.size)
+            if values.offsets != NULL:
+                estimates[t] += values.offsets[place_of(values, t)]
 
-        About their ratio, a term that was certain to be seen does not deviate, and all the others, though they be 0, deviate
-        by their weights: so what is one cell's may look like everybody's. Where nothing but 0 was seen, that part is 1.
-        """
-        cdef double ratio = estimate / self.total_unit
-        cdef double about_ratio, total_about_ratio = 0.0, largest_about_ratio = 0.0
-        cdef double about_zero, total_about_zero = 0.0, largest_about_zero = 0.0
-        cdef int64_t j
-        for j in range(self._query.shape[0]):
-            about_zero = self._spread[j] * terms[j]
-            about_ratio = fabs(about_zero - ratio * (self._spread[j] * self._unit[j]))
-            about_zero = fabs(about_zero)
-            total_about_ratio += about_ratio * about_ratio
-            total_about_zero += about_zero * about_zero
-            largest_about_ratio = about_ratio if about_ratio > largest_about_ratio else largest_about_ratio
-            largest_about_zero = about_zero if about_zero > largest_about_zero else largest_about_zero
-        share[0] = 1.0
-        if total_about_zero > 0.0:
-            share[0] = largest_about_zero * largest_about_zero / total_about_zero
-        if total_about_ratio > 0.0:
-            share[0] = max(share[0], largest_about_ratio * largest_about_ratio / total_about_ratio)
-        return total_about_ratio
+    cdef void fill_variances(
+        self, const Values* values, Py_ssize_t n, const double* estimates, double* variances, double* shares
+    ) noexcept nogil:
+        """Fill in the variances of the first n atoms' estimates, and the largest part of one cell in each."""
+        cdef Py_ssize_t t
+        cdef double ratio
+        for t in range(n):
+            self._fill_terms(values, t, &self._room[0, 0])
+            ratio = sampled_part(values, t, estimates) / self.total_unit
+            variances[t] = self._kernels.cell_spread(&self._cells, NULL, 1.0, ratio, &shares[t])
 
-    def estimates(self, const double[:, :] values, const double[::1] row_scale, const double[::1] centers, bint scattered):
-        """Return each row's estimated score, the variance of the estimate, and the scatter of the row's entries.
-
-        The scatter is ``sum(scale*(v - center)^2)``, as the sample sees it; zeros if it is not asked for. The largest part
-        that one cell has in what each row shows is left in `shares`.
-        """
-        cdef int64_t i, n = values.shape[0], size = self._query.shape[0]
-        all_estimates, all_variances, all_scatters, self.shares = np.empty(n), np.empty(n), np.zeros(n), np.empty(n)
-        cdef double[::1] estimates = all_estimates, variances = all_variances, scatters = all_scatters
-        cdef double[::1] shares = self.shares
-        cdef double* terms = _room(size)
-        with nogil:
-            for i in range(n):
-                self.fill_terms(&values[i, 0], row_scale[i], terms)
-                estimates[i] = _weighted_sum(&self._scale[0], terms, size)
-                variances[i] = self.variance(estimates[i], terms, &shares[i])
-                if scattered:
-                    scatters[i] = _scatter(&self._scale[0], &values[i, 0], centers[i], size)
-        free(terms)
-        return all_estimates, all_variances, all_scatters
-
-    def paired_variances(
-        self,
-        const double[:, :] values,
-        const double[::1] row_scale,
-        const double[::1] estimates,
-        int64_t leader,
-        double sign,
-        const int64_t[::1] rows,
-    ):
-        """Return the variance of ``estimates[leader] - sign*estimates[i]`` for the rows i, from the same cells.
+    cdef void compare(
+        self, const Values* values, const double* estimates, Py_ssize_t leader, double sign, const int64_t* places,
+        Py_ssize_t count, double* variances, double* shares,
+    ) noexcept nogil:  # fmt: skip
+        """Fill in the variances of a leader's estimate less `sign` times those of others, from the same cells.
 
         Also the largest part that one cell has in what is seen of each difference: near 1, all hangs on a single cell.
         """
-        cdef int64_t t, i, j, size = self._query.shape[0]
-        all_variances, all_shares = np.empty(rows.shape[0]), np.empty(rows.shape[0])
-        cdef double[::1] variances = all_variances, shares = all_shares
-        cdef double* of_leader = _room(2 * size)
-        cdef double* terms = of_leader + size
-        with nogil:
-            self.fill_terms(&values[leader, 0], row_scale[leader], of_leader)
-            for t in range(rows.shape[0]):
-                i = rows[t]
-                self.fill_terms(&values[i, 0], row_scale[i], terms)
-                for j in range(size):
-                    terms[j] = of_leader[j] - sign * terms[j]
-                variances[t] = self.variance(estimates[leader] - sign * estimates[i], terms, &shares[t])
-        free(of_leader)
-        return all_variances, all_shares
+        cdef double* leading = &self._room[1, 0]
+        cdef double difference, of_leader = sampled_part(values, leader, estimates)
+        cdef Py_ssize_t t
+        self._fill_terms(values, leader, leading)
+        for t in range(count):
+            self._fill_terms(values, places[t], &self._room[0, 0])
+            difference = of_leader - sign * sampled_part(values, places[t], estimates)
+            variances[t] = self._kernels.cell_spread(
+                &self._cells, leading, -sign, difference / self.total_unit, &shares[t]
+            )
+
+    cdef double scatter(self, const Values* values, Py_ssize_t t, double center) noexcept nogil:
+        """The scatter of an atom's entries about a centre, as the sample sees it."""
+        cdef const char* row = row_of(values, t)
+        if values.are_single:
+            return self._kernels.cell_scatter_f32(<const float*> row, &self._scale[0], self.size, center)
+        return self._kernels.cell_scatter_f64(<const double*> row, &self._scale[0], self.size, center)
+
+    def estimates(self, const double[:, :] values, const double[::1] row_scale):
+        """Return each row's estimated score, the variance of the estimate, and the largest part of one cell in it."""
+        cdef Values where = _all_rows(values, row_scale)
+        cdef Py_ssize_t n = values.shape[0]
+        cdef double[:, ::1] out = np.empty((3, n))
+        self.fill_estimates(&where, n, &out[0, 0])
+        self.fill_variances(&where, n, &out[0, 0], &out[1, 0], &out[2, 0])
+        return tuple(np.asarray(out))
+
+    def scatters(self, const double[:, :] values, const double[::1] centers):
+        """Return the scatter of each row's entries about its centre: ``sum(scale*(v - center)^2)``."""
+        cdef Values where = _all_rows(values, centers)
+        return np.array([self.scatter(&where, t, centers[t]) for t in range(values.shape[0])])
+
+    def paired_variances(
+        self, const double[:, :] values, const double[::1] row_scale, const double[::1] estimates,
+        int64_t leader, double sign, const int64_t[::1] rows,
+    ):  # fmt: skip
+        """Return the variance of ``estimates[leader] - sign*estimates[i]`` for the rows i, and one cell's largest parts."""
+        cdef Values where = _all_rows(values, row_scale)
+        cdef double[:, ::1] out = np.empty((2, rows.shape[0]))
+        self.compare(&where, &estimates[0], leader, sign, &rows[0], rows.shape[0], &out[0, 0], &out[1, 0])
+        return tuple(np.asarray(out))
+
+
+cdef Values _all_rows(const double[:, :] values, const double[::1] row_scale):
+    """Rows of doubles, one after another."""
+    return Values(<const char*> &values[0, 0], values.strides[0], False, NULL, NULL, &row_scale[0], NULL)
 
 
 def spread_and_noise(const double[:, ::1] terms, bint absolute):

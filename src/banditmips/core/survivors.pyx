@@ -91,6 +91,13 @@ cdef class Survivors:
         self._point()
         return self
 
+    cdef void begin_again(self, Py_ssize_t n) noexcept nogil:
+        """All of 0, ..., n-1 are in the race, and nothing is known of them; there must be room."""
+        cdef Py_ssize_t t
+        self.n, self.n_known, self.bar, self.reach = n, 0, -INFINITY, 1.0
+        for t in range(n):
+            self.rows[t], self.radius[t], self.beaten[t] = t, INFINITY, 0
+
     def _point(self):
         cdef int64_t[::1] rows = self._rows, known_rows = self._known_rows
         cdef double[::1] estimates = self._estimates, radius = self._radius, lower = self._lower, heap = self._heap
@@ -137,11 +144,16 @@ cdef class Survivors:
         """The estimates as they are ranked."""
         return np.abs(self.estimate_array) if self.absolute else self.estimate_array
 
-    cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places) noexcept nogil:
-        """Fill in the places of the best by estimate, best first; of equals the earlier one. Returns how many."""
+    cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places, const uint8_t* among=NULL) noexcept nogil:
+        """Fill in the places of the best by estimate, best first; of equals the earlier one. Returns how many.
+
+        Where `among` is given, only those that it marks are looked at.
+        """
         cdef Py_ssize_t t, place, found = 0
         cdef double value, least = 0.0
         for t in range(self.n):
+            if among != NULL and not among[t]:
+                continue
             value = ranked(self, t)
             if found == count and not value > least:
                 continue

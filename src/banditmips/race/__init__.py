@@ -42,7 +42,7 @@ lines with the files::
     lines        <- sampled
     line_reader  <- lines, readers, sampling
     rules        <- sampling
-    cached       <- readers, rules, sampled, sampling, schedule
+    cached       <- rules, sampled, sampling, schedule
     ways         <- line_reader, lines, plan, readers, rules, sampled, sampling, schedule
     buckets      <- sampled
     atom_set

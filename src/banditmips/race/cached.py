@@ -7,61 +7,91 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.certain import ScoreMap
-from banditmips.core.loop import Limits, Outcome
-from banditmips.core.rule import MIN_SCATTER_SEEN
+from banditmips.core.cached_source import CachedSource
+from banditmips.core.exact import Exact
+from banditmips.core.loop import Limits, Outcome, race
+from banditmips.core.rule import MIN_SCATTER_SEEN, PairedRule
 from banditmips.core.sample_source import PerAtom
 from banditmips.core.statistics import PRODUCT
-from banditmips.race.readers import CachedReader
-from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule
-from banditmips.race.sampled import Contest, Problem, race_on
-from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, UniformSampler, unevenness
+from banditmips.core.survivors import Survivors
+from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample
+from banditmips.race.sampled import Problem
+from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, UniformSampler
 from banditmips.race.schedule import LimitedSchedule
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["race_on_cache"]
+__all__ = ["CachedSearch"]
 
 _LOOKS = 4
 """Looking at a whole query (is it finite, where is it 0, what are its moments) takes about as long for each entry as so
 many cached values do in a race: where it takes less than a race that may come to nothing, it comes first."""
 _GROWTH = 4.0
-"""From one round to the next: a value that is cached takes less than a nanosecond, a round some ten thousand."""
+"""From one round to the next: a value that is cached takes less than a nanosecond, a round some thousand."""
 
 
-def race_on_cache(atoms: AtomSet, row: NDArray[Any], k: int, options: Options) -> Outcome | None:
-    """Race on what an index has cached; None where that is not what is asked for. What it leaves is ``handed_over``.
+class CachedSearch:
+    """Queries that cached coordinates may answer, for one set of atoms, one k and one set of options.
 
-    Parameters
+    It serves one query at a time: what it holds is that query's.
+
+    Attributes
     ----------
-    row : array of shape (d,)
-        The query; only its entries at cached coordinates are looked at.
+    serves : bool
+        Whether that is what is asked for.
     """
-    cache, (n, d) = atoms.cache, atoms.store.shape
-    if cache is None or n * cache.n_coordinates > _LOOKS * d or not _is_enough(atoms, options):
-        return None
-    objective = OBJECTIVE_CODES[options.objective]
-    seen = row[cache.order].astype(np.float64)
-    if not np.isfinite(seen).all() or (
-        objective == PRODUCT and not (seen.any() and unevenness(seen) <= EVEN_ENOUGH_FOR_CACHE)
-    ):
-        return None
-    facts = atoms.facts
-    known = PerAtom(
-        np.ones(n),
-        np.zeros(n) if facts is None else facts.means,
-        np.full(n, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter,
-    )
-    limits = Limits(options.delta, options.epsilon, None, options.trace)
-    contest = Contest(np.arange(n), known, Problem(row, objective), k, options.absolute, limits)
-    reader = CachedReader(atoms.store, row, None, objective, ScoreMap(), check_finite=False)
-    reader.cache = cache
-    sampler = UniformSampler(d, options.seed, None)
-    rule = make_rule(options, sampler, seen, atoms.known_range, options.delta, n, k)
-    schedule = LimitedSchedule(limit=cache.n_coordinates, growth=_GROWTH).starting_with(least_sample(options, k, n))
-    return race_on(contest, reader, sampler, rule, schedule, hands_over=lambda n_left: n_left > k)
+
+    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+        self.options, cache, (n, d) = options, atoms.cache, atoms.store.shape
+        self.serves = (
+            cache is not None and k < n and n * cache.n_coordinates <= _LOOKS * d and _is_enough(atoms, options)
+        )
+        if not self.serves:
+            return
+        assert cache is not None
+        values, facts, objective = cache.values, atoms.facts, OBJECTIVE_CODES[options.objective]
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float32 if values.itemsize <= 2 else np.float64)
+        known = PerAtom(
+            np.ones(n),
+            np.zeros(n) if facts is None else facts.means,
+            np.full(n, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter,
+        )
+        self._order, self._is_product = cache.order, objective == PRODUCT
+        self._source = CachedSource(
+            Survivors(None, n, k, options.absolute),
+            known,
+            Problem(np.zeros(cache.n_coordinates), objective),
+            cache.order,
+            values,
+            UniformSampler(d, options.seed, None),
+            LimitedSchedule(limit=cache.n_coordinates, growth=_GROWTH).starting_with(least_sample(options, k, n)),
+        )
+        self._rule = PairedRule(options.delta, n, k, options.absolute)
+        self._limits = Limits(options.delta, options.epsilon, None, options.trace)
+
+    def race(self, row: NDArray[Any]) -> Outcome | None:
+        """Race on what is cached; None where that does not suit the query. What it leaves is ``handed_over``.
+
+        Parameters
+        ----------
+        row : array of shape (d,)
+            The query, contiguous floats; only its entries at cached coordinates are looked at.
+        """
+        unevenness = self._source.look_at(row)
+        if not unevenness < (EVEN_ENOUGH_FOR_CACHE if self._is_product else np.inf):
+            return None
+        return race(self._source, self._rule, _NOBODY, self._limits, 0, _always)
+
+
+_NOBODY = Exact()
+"""What is not decided is left to another way, so that nobody's score is computed."""
+
+
+def _always(n_survivors: int) -> bool:
+    return True
 
 
 def _is_enough(atoms: AtomSet, options: Options) -> bool:

@@ -50,7 +50,8 @@ class Costs:
     gather
         A value read on its own from a row-major matrix: a cache line, most of which is not wanted.
     arithmetic
-        A value that takes part in a round, gathered now or before (measured: 5 to 9 ns at 100 to 10,000 atoms).
+        A value that takes part in a round, gathered now or before (measured: 1 to 4 ns at 100 to 3,000 atoms; more
+        where all values of a round no longer fit the processor's cache).
     weigh
         A coordinate of the query that is given a weight and a place in the order of sampling.
     round_overhead, call_overhead, probe_overhead
@@ -73,7 +74,7 @@ class Costs:
     rotate: float = 2.0
     atom: float = 30.0
     gather: float = 25.0
-    arithmetic: float = 6.0
+    arithmetic: float = 4.0
     weigh: float = 50.0
     round_overhead: float = 100_000.0
     call_overhead: float = 30_000.0

@@ -154,8 +154,8 @@ class SamplingPlan:
         rounds = n_rounds * costs.round_overhead + self.n * needed * of_value
         return float(rounds + self.d * (costs.row + (costs.weigh if self.weighted else 0.0)))
 
-    def schedule(self, expected: float) -> TimedSchedule:
-        """Rounds that may take so many nanoseconds, as expected of them, and little more."""
+    def schedule(self, expected: float, at_hand: int = 0) -> TimedSchedule:
+        """Rounds that may take so many nanoseconds, as expected of them, and little more; `at_hand` are cached."""
         costs = self.costs
         return TimedSchedule(
             n_candidates=self.n,
@@ -164,6 +164,7 @@ class SamplingPlan:
             round_time=costs.round_overhead,
             row_time=self.full / self.n,
             allowance=REGRET * self.full + expected,
+            at_hand=at_hand,
         )
 
 

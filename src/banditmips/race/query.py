@@ -105,6 +105,11 @@ class Query:
         """The query as products with it are taken."""
         return self._query
 
+    @property
+    def _on_support(self) -> NDArray[np.float64]:
+        """The query's entries where it can contribute; a query without zeros as it is, because a copy takes long."""
+        return self._query if self._support.size == self._query.size else self._query[self._support]
+
     def _score_map(self) -> ScoreMap:
         """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
         objective, facts, query = self._options.objective, self._atoms.facts, self._query
@@ -260,7 +265,7 @@ class Query:
         """Whether every coordinate would need a weight."""
         if self._support.size == 0:
             return False
-        return resolve_sampling(self._options, self._query[self._support], has_cache=False) != "uniform"
+        return resolve_sampling(self._options, self._on_support, has_cache=False) != "uniform"
 
     def _are_few(self, rows: NDArray[np.int64]) -> bool:
         """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
@@ -290,9 +295,15 @@ class Query:
     def _why_not_sampled(self) -> str | None:
         """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
         store, options = self._atoms.store, self._options
-        if not isinstance(store, DenseStore) or self._atoms.cache is not None or self._atoms.buckets is not None:
+        if not isinstance(store, DenseStore) or self._atoms.buckets is not None:
             return None
         n, d = store.shape
+        if self._situation.takes_cache():
+            # Cached values take so little that rounds on them are their own probe.
+            assert self._atoms.cache is not None
+            plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=False, n_leaders=self._k)
+            self._schedule = plan.schedule(0.0, at_hand=self._atoms.cache.n_coordinates)
+            return None
         first = least_sample(options, self._k, self._candidates.size)
         n_leaders = self._k if compares_pairs(options) else 1
         plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted(), n_leaders=n_leaders)
@@ -326,7 +337,7 @@ class Query:
         return make_rule(
             self._options,
             way.sampler,
-            self._query[self._support],
+            self._on_support,
             self._atoms.known_range,
             contest.limits.delta,
             self._split_over(contest),

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core import numbers
+from banditmips.core.certain import MeasuredQuery
 
 __all__ = [
     "EVEN_ENOUGH",
@@ -285,7 +286,7 @@ def unevenness(query: NDArray[np.float64]) -> float:
 
     It is the ratio of the two variances, ``d * sum(q^2) / sum(|q|)^2``: 1 for a constant query, pi/2 for a normal one.
     """
-    # By its largest entry, so that no square is too large for a float.
-    sizes = np.abs(query) / np.abs(query).max()
-    total = float(sizes.sum())
-    return query.size * float(sizes @ sizes) / (total * total)
+    measured = MeasuredQuery(np.ascontiguousarray(query))
+    if not measured.is_fine:  # by its largest entry, so that no square is too large for a float
+        measured = MeasuredQuery(query / np.abs(query).max())
+    return query.size * measured.squares / measured.size**2

@@ -91,6 +91,8 @@ class TimedSchedule(Schedule):
         Nanoseconds of a value that is gathered, of one that takes part in a round, of a round, and of an exact row.
     allowance
         Nanoseconds that rounds may take before they have saved anything.
+    at_hand
+        Coordinates that are cached, and need not be gathered.
     """
 
     growth: float = 1.5
@@ -100,11 +102,12 @@ class TimedSchedule(Schedule):
     round_time: float = 0.0
     row_time: float = 0.0
     allowance: float = 0.0
+    at_hand: int = 0
     spent: _Spent = field(default_factory=_Spent)
 
     def should_finish(self, n_survivors: int, size: int, population: int) -> bool:
         """Whether the survivors' exact products are better than a round that reaches `size` coordinates."""
-        new = max(size - self.spent.size, 0)
+        new = max(size - max(self.spent.size, self.at_hand), 0)
         time = n_survivors * (new * self.gather_time + size * self.arithmetic_time) + self.round_time
         saved = (self.n_candidates - n_survivors) * self.row_time
         if self.spent.time + time > self.allowance + 0.5 * saved or n_survivors * self.row_time <= time:

@@ -66,6 +66,12 @@ struct bm_columns {
     int dtype; /* one of enum bm_dtype */
 };
 
+/* Terms of an atom at sampled cells, and how the cells speak for all (`banditmips.core.statistics.Sample`) */
+struct bm_weighed {
+    const double *terms, *unit, *spread;
+    int64_t size;
+};
+
 enum { BM_STRETCH = 2048 };
 
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
@@ -219,6 +225,22 @@ struct bm_kernels {
     /* The same for several queries: sums[b * sums_stride + t] += ... for query b; each code is read once for up to 8 */
     void (*bit_sums_batch)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
                            int64_t n_words, const struct bm_query_batch *queries, int64_t *sums, int64_t sums_stride);
+
+    /* ---- Sampled cells ---- */
+
+    /* terms = row_scale * q * v, -row_scale * (q - v)^2 or -row_scale * |q - v| for objective 0, 1 or 2 */
+    void (*cell_terms_f32)(const float *v, const double *q, int64_t size, int objective, double row_scale, double *terms);
+    void (*cell_terms_f64)(const double *v, const double *q, int64_t size, int objective, double row_scale,
+                           double *terms);
+
+    /* sum(scale * (v - center)^2) */
+    double (*cell_scatter_f32)(const float *v, const double *scale, int64_t size, double center);
+    double (*cell_scatter_f64)(const double *v, const double *scale, int64_t size, double center);
+
+    /* With x = leading + sign * terms, for a sign of 1 or -1 (`leading` may be NULL): sum((spread * (x - ratio * unit))^2),
+     * and the largest share of one cell in this sum, or in sum((spread * x)^2); 1 where all x are 0 */
+    double (*cell_spread)(const struct bm_weighed *cells, const double *leading, double sign, double ratio,
+                          double *share);
 };
 
 /* The best kernels that this machine can run, chosen at the first call. The environment variable

@@ -13,6 +13,7 @@
 #define IS_FLOAT 1
 #include "text_sums.h"
 #include "text_products.h"
+#include "text_cells.h"
 #include "text_convert.h"
 #include "text_columns.h"
 #define PLACE int32_t
@@ -34,6 +35,7 @@
 #define IS_FLOAT 0
 #include "text_sums.h"
 #include "text_products.h"
+#include "text_cells.h"
 #include "text_convert.h"
 #include "text_columns.h"
 #define PLACE int32_t
@@ -109,4 +111,9 @@ const struct bm_kernels BM_KERNELS = {
     .prefix_sizes = prefix_sizes,
     .bit_sums = bit_sums,
     .bit_sums_batch = bit_sums_batch,
+    .cell_terms_f32 = cell_terms_f32,
+    .cell_terms_f64 = cell_terms_f64,
+    .cell_spread = cell_spread,
+    .cell_scatter_f32 = cell_scatter_f32,
+    .cell_scatter_f64 = cell_scatter_f64,
 };

@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 from banditmips.core.survivors cimport Survivors
 
@@ -14,5 +14,10 @@ cdef class Source:
     cpdef int64_t seen(self, places) except -1
     cpdef int64_t n_coordinates(self) except -1
     cpdef bint wants_leaders(self) except -1
+    cdef int mark_fair(self, uint8_t* fair) except -1
+    cdef int fill_variances(self, double* variances, double* shares) except -1
+    cdef int compare(
+        self, Py_ssize_t leader, double sign, const int64_t* places, Py_ssize_t count, double* variances, double* shares
+    ) except -1
     cpdef int advance(self, int64_t size) except -1
     cpdef int keep(self) except -1
