@@ -14,6 +14,7 @@
 #include "text_sums.h"
 #include "text_products.h"
 #include "text_convert.h"
+#include "text_terms.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -34,6 +35,7 @@
 #include "text_sums.h"
 #include "text_products.h"
 #include "text_convert.h"
+#include "text_terms.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -75,6 +77,10 @@ const struct bm_kernels BM_KERNELS = {
     .look_f64 = look_f64,
     .l1_f32 = l1_f32,
     .l1_f64 = l1_f64,
+    .rough_sums_f32 = rough_sums_f32,
+    .rough_sums_f64 = rough_sums_f64,
+    .rough_tiles_f32 = rough_tiles_f32,
+    .rough_tiles_f64 = rough_tiles_f64,
     .largest_rest_f32 = largest_rest_f32,
     .largest_rest_f64 = largest_rest_f64,
     .scaled_rest_f32 = scaled_rest_f32,
