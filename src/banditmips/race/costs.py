@@ -100,7 +100,7 @@ _NEAR, _FAR = 1 << 21, 1 << 23
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
-_MEASURED = ("stream", "near_stream", "sweep", "near_sweep", "product", "shared", "row", "cell", "rotate", "gather")
+_MEASURED = "stream near_stream sweep near_sweep product shared convert row cell rotate gather".split()
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -117,6 +117,7 @@ def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
     from banditmips.core.codes import Codes
     from banditmips.core.measuring import time_cells, time_rotation
+    from banditmips.core.passes import rough_sums
     from banditmips.core.rotation import Rotation
     from banditmips.core.rows import Rows
 
@@ -132,6 +133,8 @@ def measure_costs() -> Costs:
     far = Rows([apart])
     gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
     stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
+    halves = Rows([apart[: n // 2].view(np.float16)])
+    convert = _best_time(lambda: rough_sums(halves, every[: n // 2], np.ones((1, 8 * d), dtype=np.float32), 0), 2)
     sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_rows = Rows([near])
@@ -159,6 +162,7 @@ def measure_costs() -> Costs:
         near_sweep=1e9 * near_sweep / (n * n),
         product=1e9 * product,
         shared=1e9 * shared,
+        convert=1e9 * convert / (n // 2 * 8 * d),
         row=1e9 * one_by_one / (n // 2 * 4 * d),
         cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,

@@ -307,16 +307,18 @@ class Query:
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0
-        if options.objective == "inner_product":
+        if options.objective not in _WITHOUT_LENGTHS:
             quantile = probe_quantile(n, self._k, options.delta)
             by_range = not compares_pairs(options)
-            needed = coordinates_needed(store, self._query, quantile, self._k, options.seed, options.absolute, by_range)
+            settings = (quantile, self._k, options.seed, options.absolute, by_range)
+            needed = coordinates_needed(store, self._query, *settings, self._objective)
             probed = f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
             if not plan.pays(max(needed, first), first):
                 return probed
             expected = plan.race_time(max(needed, first), first)
             self._expects = f"{probed}, {expected / 1e3:.0f} us in all; all products take {plan.full / 1e3:.0f} us"
-        self._schedule = plan.schedule(expected)
+        # Differences tell most atoms apart at once, but not those close to the best: there a probe can only say no.
+        self._schedule = plan.schedule(expected if self._objective == PRODUCT else 0.0)
         return None
 
     def _contest(self, rows: NDArray[np.int64]) -> Contest:
