@@ -65,10 +65,12 @@ def _run_queries(
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
 
-        if single:
-            outcome = by_one_pass(atom_set, as_finite(rows[0], ""), k, options, None if masks is None else masks[0])
-            if outcome is not None:
-                return of_outcome(outcome, k, options.absolute, checked=True, trace=None)
+        if masks is None or single:
+            finite = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
+            outcomes = by_one_pass(atom_set, finite, k, options, None if masks is None else masks[0])
+            if outcomes is not None:
+                results = [of_outcome(one, k, options.absolute, checked=True, trace=None) for one in outcomes]
+                return results[0] if single else SearchResult.stack(results)
         with metered() as norms:
             facts = collect_facts(atom_set.store, n_jobs=options.n_jobs)
             known = replace(atom_set, facts=facts, unchecked=False)

@@ -5,7 +5,7 @@ import pytest
 
 import banditmips as bm
 from banditmips._threads import helped_by
-from banditmips.core.passes import pass_dtype, rough_sums
+from banditmips.core.passes import fill_block, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.race.passes import close_rows
 
@@ -76,6 +76,23 @@ def test_scores_closer_than_floats_can_tell(objective):
     scores = true_scores(atoms, query, objective)
     best = np.lexsort((np.arange(40), -scores.astype(float)))[:5]
     np.testing.assert_allclose(found.scores, scores[best].astype(float), rtol=1e-13)
+    for m in (2, 9):  # by our own loops and by BLAS, whose norms and products tell less of small differences
+        together = bm.search(atoms, np.repeat(query[np.newaxis], m, axis=0), 5, objective=objective, delta=0.0)
+        np.testing.assert_array_equal(together.indices, np.tile(found.indices, (m, 1)))
+        np.testing.assert_array_equal(together.scores, np.tile(found.scores, (m, 1)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("m", [2, 3, 70])
+def test_batches_are_answered_as_queries_alone(m, dtype):
+    atoms, queries = make(dtype)
+    queries = np.concatenate([queries + i for i in range(14)])[:m]
+    for objective in OBJECTIVES:
+        together = bm.search(atoms, queries, 2, objective=objective, delta=0.0)
+        for i in (0, m - 1):
+            alone = bm.search(atoms, queries[i], 2, objective=objective, delta=0.0)
+            np.testing.assert_array_equal(together.indices[i], alone.indices)
+            np.testing.assert_array_equal(together.scores[i], alone.scores)
 
 
 @pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-20, 1e18, 1e30, 1e37])
@@ -147,6 +164,11 @@ def test_rows_of_several_matrices():
         np.testing.assert_allclose(sums, true, rtol=1e-5)
     with pytest.raises(ValueError, match="queries must have 700 entries of type float32"):
         rough_sums(rows, chosen, queries, 2)
+    block = np.empty((5, 700), dtype=np.float32)
+    fill_block(rows, chosen, block)
+    np.testing.assert_array_equal(block, mixed[chosen])
+    with pytest.raises(ValueError, match="room for 5 rows of 700"):
+        fill_block(rows, chosen, block[:4])
     with pytest.raises(IndexError, match="row 61"):
         rough_sums(rows, np.array([61]), queries.astype(np.float32), 2)
     with pytest.raises(ValueError, match="moments"):

@@ -51,7 +51,7 @@ lines with the files::
     full         <- costs
     passes       <- full, rules
     query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, schedule, ways
-    one_pass     <- atom_set, known, passes, query
+    one_pass     <- atom_set, known, passes, plan, query
     direct       <- costs, full, known, plan, query, rules, sampling
     batch        <- direct, full, plan
     sparse       <- atom_set, ways
