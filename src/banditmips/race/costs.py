@@ -100,7 +100,19 @@ _NEAR, _FAR = 1 << 21, 1 << 23
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
-_MEASURED = "stream near_stream sweep near_sweep product shared convert row cell rotate gather".split()
+_MEASURED = [
+    "stream",
+    "near_stream",
+    "sweep",
+    "near_sweep",
+    "product",
+    "shared",
+    "convert",
+    "row",
+    "cell",
+    "rotate",
+    "gather",
+]
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:

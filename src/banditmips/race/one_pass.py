@@ -45,7 +45,7 @@ def by_one_pass(
     needed = np.unique(np.concatenate(close))
     if 2 * needed.size > rows.n:
         return None
-    known = replace(atoms, facts=_facts_of(store, needed), prepared={})
+    known = replace(atoms, facts=_facts_of(store, needed))
     outcomes = []
     for query, some in zip(queries, close, strict=True):
         one = Query(known, query, k, options, excluded)
