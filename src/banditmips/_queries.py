@@ -23,9 +23,13 @@ from banditmips._validate import (
 )
 from banditmips.atoms import DenseStore, PartStore, SparseStore
 from banditmips.atoms.metering import metered
+from banditmips.core.passes import pass_dtype
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.direct import plain_row
 from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
+from banditmips.race.known import index_rows
+from banditmips.race.one_pass import by_one_pass
+from banditmips.race.passes import close_rows, pass_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
@@ -69,6 +73,12 @@ def _run_queries(
     if options.objective in ("cosine", "correlation") and atom_set.facts is None:
         from banditmips.atoms.facts import collect_facts
 
+        if masks is None or single:
+            finite = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
+            outcomes = by_one_pass(atom_set, finite, k, options, None if masks is None else masks[0])
+            if outcomes is not None:
+                results = [of_outcome(one, k, options.absolute, checked=True, trace=None) for one in outcomes]
+                return results[0] if single else SearchResult.stack(results)
         with metered() as norms:
             facts = collect_facts(atom_set.store, n_jobs=options.n_jobs)
             known = replace(atom_set, facts=facts, unchecked=False)
@@ -108,7 +118,7 @@ def _run_queries(
             one.begin_again(n_sharing)
         waiting = [one for one in waiting if one.waits]
     with metered() as shared:
-        finish_by_products(atom_set, waiting, k)
+        finish_by_products(atom_set, waiting, k, options)
     if waiting:
         waiting[0].bytes_read += shared.bytes_read  # what they read together counts for the first of them
     checked = not atom_set.unchecked
@@ -209,10 +219,15 @@ class _Begun:
         """The query as products with it are taken."""
         return self.query.vector
 
-    def finish(self, products: NDArray[Any] | None) -> None:
-        """Answer by the products with all atoms."""
+    @property
+    def shares_pass(self) -> bool:
+        """Whether one pass over all atoms would tell who can be best."""
+        return self.query.covers_all and self.query.takes_pass
+
+    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+        """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
         with metered() as meter:
-            self.outcome = self.query.all_products(products, self.outcome)
+            self.outcome = self.query.all_products(products, self.outcome, close)
         self.bytes_read += meter.bytes_read
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
@@ -240,12 +255,16 @@ class MayWait(Protocol):
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
 
-    def finish(self, products: NDArray[Any] | None) -> None:
-        """Answer by the products with all atoms, or by none if they cannot be had at once."""
+    @property
+    def shares_pass(self) -> bool:
+        """Whether one pass over all atoms would tell who can be best."""
+
+    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
 
 
-def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> None:
-    """Let the queries for which sampling does not pay share their products."""
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int, options: Options) -> None:
+    """Let the queries for which sampling does not pay share their products, or one pass over the atoms."""
     waiting, store = [one for one in begun if one.waits], atom_set.store
     by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
@@ -253,27 +272,43 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int) -> N
         for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
             one.finish(products)
         return
+    rows = index_rows(atom_set) if waiting else None
     multiply: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    dtype, by_pass = store.dtype, False
     alone = len(waiting) == 1 and waiting[0].sums_products
     if isinstance(store, DenseStore) and can_use_blas(store.array) and not (alone and by_columns(store, k)):
         multiply = partial(products_with_all, store.array)
     elif isinstance(store, PartStore) and can_stream(store, k):
         multiply = partial(streamed_products, store)
-    sharing = [one for one in waiting if multiply is not None and one.takes_products]
+    elif rows is not None:
+        multiply, dtype, by_pass = partial(pass_products, rows), pass_dtype(rows), True
+    sharing: list[MayWait] = []
+    passing: list[MayWait] = []
     for one in waiting:
-        if one not in sharing:
+        if multiply is not None and one.takes_products and (one.shares_pass or not by_pass):
+            sharing.append(one)
+        elif rows is not None and one.shares_pass:
+            passing.append(one)
+        else:
             one.finish(None)
     for start in range(0, len(sharing), TOGETHER):
         assert multiply is not None
         some = sharing[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
             # One by one, so that no copy of all of them is made in another precision.
-            vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
+            vectors = np.empty((len(some), store.shape[1]), dtype=dtype)
             for row, one in zip(vectors, some, strict=True):
                 row[:] = one.vector
             products = multiply(vectors)
         for one, of_query in zip(some, products, strict=True):
             one.finish(of_query)
+    for start in range(0, len(passing), TOGETHER):
+        assert rows is not None
+        some = passing[start : start + TOGETHER]
+        queries = [one.vector for one in some]
+        close = close_rows(rows, np.arange(rows.n), queries, options.objective, k, options.absolute)
+        for one, found in zip(some, close, strict=True):
+            one.finish(None, found)
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

@@ -60,6 +60,22 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
             k->columns_exact(&m, c, NEW(double, room < BM_STRETCH ? BM_STRETCH : room, 0), NEW(double, rows, 0));
         }
+    double twelve[12], tiles[3][4] = {{0}};
+    const unsigned char *halves = NEW(unsigned char, 2 * n, offset), *bytes = NEW(unsigned char, n, offset);
+    const void *rows_f32[] = {a, b, b, a}, *rows_f64[] = {c, e, e, c};
+    const void *rows_f16[] = {halves, halves, halves, halves}, *rows_of_bytes[] = {bytes, bytes, bytes, bytes};
+    float *three_queries = NEW(float, 3 * n, offset);
+    double *wide_queries = NEW(double, 3 * n, offset);
+    for (int objective = BM_PRODUCTS; objective <= BM_MOMENTS; objective++) {
+        k->rough_sums_f32(objective, BM_F32, rows_f32, b, n, twelve);
+        k->rough_sums_f32(objective, BM_F16, rows_f16, b, n, twelve);
+        k->rough_sums_f32(objective, BM_I8, rows_of_bytes, b, n, twelve);
+        k->rough_sums_f32(objective, BM_U8, rows_of_bytes, b, n, twelve);
+        k->rough_sums_f64(objective, BM_F64, rows_f64, e, n, twelve);
+        if (objective == BM_MOMENTS) continue;
+        k->rough_tiles_f32(objective, four_f32, three_queries, n, 3, n, tiles[0], 4);
+        k->rough_tiles_f64(objective, four_f64, wide_queries, n, 3, n, tiles[0], 4);
+    }
     sum += k->sqeuclidean_f32(a, b, n) + k->sqeuclidean_f64(c, e, n) + k->l1_f32(a, b, n) + k->l1_f64(c, e, n);
     k->dot_moments_f32(a, b, n, three);
     struct bm_look seen;

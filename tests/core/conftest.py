@@ -63,6 +63,8 @@ class Kernels(ctypes.Structure):
         *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),
         *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
+        *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
         *_both_precisions("largest_rest", DOUBLE, POINTER, POINTER, DOUBLE, INT64),
         *_both_precisions("scaled_rest", None, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
         ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),

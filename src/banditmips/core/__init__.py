@@ -29,6 +29,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     codes             <- kernels, rotation
     measuring         <- codes, kernels, rotation
     rows              <- kernels
+    passes            <- kernels, rows
     certain           <- kernels, survivors
     exact             <- certain, rows
     rule              <- source, survivors
@@ -57,8 +58,8 @@ rotation, codes, code_source
 statistics, sample_source, cached_source
     Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values,
     or an index has cached them.
-rows, exact
-    Atoms in memory, of any dtype and order, and exact scores.
+rows, passes, exact
+    Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 loop, answer, products, direct
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
 sparse_products, sparse_batch

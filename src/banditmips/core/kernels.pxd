@@ -25,6 +25,13 @@ cdef extern from "c/kernels.h" nogil:
         BM_STRETCH
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM
+        BM_LANE_TERMS
+
+    cdef enum bm_objective:
+        BM_PRODUCTS
+        BM_SQUARES
+        BM_SIZES
+        BM_MOMENTS
 
     cdef enum bm_dtype:
         BM_F32
@@ -107,6 +114,20 @@ cdef extern from "c/kernels.h" nogil:
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        void (*rough_sums_f32)(
+            int objective, int dtype, const void **a, const float *b, int64_t d, double *out
+        ) noexcept nogil
+        void (*rough_sums_f64)(
+            int objective, int dtype, const void **a, const double *b, int64_t d, double *out
+        ) noexcept nogil
+        void (*rough_tiles_f32)(
+            int objective, const float **a, const float *b, int64_t query_stride, int64_t n_queries, int64_t count,
+            double *sums, int64_t sums_stride
+        ) noexcept nogil
+        void (*rough_tiles_f64)(
+            int objective, const double **a, const double *b, int64_t query_stride, int64_t n_queries, int64_t count,
+            double *sums, int64_t sums_stride
+        ) noexcept nogil
         double (*largest_lower)(const double *middle, const double *radius, int64_t n, int absolute) noexcept nogil
         int64_t (*reaching)(
             const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places

@@ -115,6 +115,11 @@ class ShardQuery(Query):
         return self.ended is not None and self.ended.handed_over
 
     @property
+    def shares_pass(self) -> bool:
+        """Whether one pass over all atoms of the shard would tell who can be best."""
+        return self.covers_all and self.takes_pass
+
+    @property
     def looks_bad(self) -> bool:
         """Whether those that are left, though not for good, would take longer than the products with all atoms."""
         return self.ended is None and self._reading and self._are_too_many()
@@ -150,11 +155,11 @@ class ShardQuery(Query):
             else:
                 self._play(order, races)
 
-    def finish(self, products: NDArray[np.floating] | None) -> None:
+    def finish(self, products: NDArray[np.floating] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms of the shard."""
         assert self.ended is not None
         self._take_room()
-        self.ended = self.all_products(products, self.ended)
+        self.ended = self.all_products(products, self.ended, close)
         self.n_multiplies = self.ended.n_multiplies
         self._certain = True
 
@@ -190,7 +195,7 @@ class ShardQuery(Query):
 
     def _leave_to_products(self) -> None:
         n_left = self._candidates.size if self._alive is None else self._alive.n
-        self.ended = self._handed_over(n_left)
+        self.ended = self.handed_over(n_left)
         self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
 
     def _times(self) -> Times:

@@ -179,7 +179,7 @@ def _follow(
                 bytes_read[number] = meter.bytes_read
                 followed.append(number)
         with metered() as meter:
-            finish_by_products(atoms, [standing.queries[number] for number in followed], batch.k)
+            finish_by_products(atoms, [standing.queries[number] for number in followed], batch.k, batch.options)
         if followed:
             bytes_read[followed[0]] += meter.bytes_read
     for number in followed:

@@ -121,6 +121,7 @@ _MEASURED = (
     "near_columns",
     "product",
     "shared",
+    "convert",
     "row",
     "cell",
     "rotate",
@@ -147,6 +148,7 @@ def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
     from banditmips.core.codes import Codes
     from banditmips.core.measuring import time_cells, time_rotation
+    from banditmips.core.passes import rough_sums
     from banditmips.core.rotation import Rotation
     from banditmips.core.rows import Rows
 
@@ -162,6 +164,8 @@ def measure_costs() -> Costs:
     far = Rows([apart])
     gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
     stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
+    halves = Rows([apart[: n // 2].view(np.float16)])
+    convert = _best_time(lambda: rough_sums(halves, every[: n // 2], np.ones((1, 8 * d), dtype=np.float32), 0), 2)
     sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_rows = Rows([near])
@@ -194,6 +198,7 @@ def measure_costs() -> Costs:
         near_columns=1e9 * near_columns / (n * n),
         product=1e9 * product,
         shared=1e9 * shared,
+        convert=1e9 * convert / (n // 2 * 8 * d),
         row=1e9 * one_by_one / (n // 2 * 4 * d),
         cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,

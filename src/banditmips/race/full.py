@@ -23,6 +23,7 @@ __all__ = [
     "exact_products",
     "products_with_all",
     "products_with_one",
+    "reaching_best",
     "rounding_of_products",
     "streamed_products",
 ]
@@ -147,13 +148,17 @@ def best_of_products(
         width = rounding * np.abs(scores.factors)
     if scores.offsets is not None:
         rough += scores.offsets
-    ranked = np.abs(rough) if absolute else rough
-    # Among products that overflowed on the way, none says which is best; and an exact score says what is wrong with it.
-    if k >= ranked.size or not np.isfinite(ranked + width).all():
-        close = np.arange(ranked.size)
-    else:
-        bar = float(np.partition(ranked - width, ranked.size - k)[ranked.size - k])
-        close = np.flatnonzero(ranked + width >= bar)
+    close = reaching_best(np.abs(rough) if absolute else rough, width, k)
     values = exact(close)
     order = np.lexsort((close, -(np.abs(values) if absolute else values)))[:k]
     return close[order], values[order]
+
+
+def reaching_best(ranked: NDArray[np.float64], width: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Places of those that may be among the best k, if numbers may be wrong by so much."""
+    if k >= ranked.size:
+        return np.arange(ranked.size)
+    # Of what overflowed on the way nobody knows how good it is; an exact score says what is wrong with it.
+    unknown = ~np.isfinite(ranked + width)
+    lower, upper = np.where(unknown, -np.inf, ranked - width), np.where(unknown, np.inf, ranked + width)
+    return np.flatnonzero(upper >= np.partition(lower, ranked.size - k)[ranked.size - k])

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from banditmips.core.answer import Times
 from banditmips.core.code_source import REGRET
 from banditmips.core.numbers import permuted_coordinates
-from banditmips.core.statistics import spread_and_noise
+from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT, spread_and_noise
 from banditmips.race.costs import Costs
 from banditmips.race.schedule import TimedSchedule
 
@@ -125,7 +125,7 @@ class SamplingPlan:
     @property
     def full(self) -> float:
         """Nanoseconds of all products, for one of the queries."""
-        return full_time(self.costs, self.n, self.d, self.itemsize, by_blas=True, n_queries=self.n_queries)
+        return full_time(self.costs, self.n, self.d, self.itemsize, self.itemsize >= 4, self.n_queries)
 
     def can_pay(self, first: int) -> bool:
         """Whether a race whose first round reads `first` coordinates could be faster than all products, at its best."""
@@ -181,6 +181,7 @@ def coordinates_needed(
     seed: int,
     absolute: bool,
     by_range: bool = False,
+    objective: int = PRODUCT,
 ) -> float:
     """Guess from a few atoms and coordinates how many it takes to drop a typical atom; infinite if nothing stands out.
 
@@ -194,7 +195,11 @@ def coordinates_needed(
     values = np.empty((rows.size, coordinates.size))
     store.gather(rows, coordinates, values)
     with np.errstate(over="ignore", invalid="ignore"):
-        values *= query[coordinates]
+        if objective == PRODUCT:
+            values *= query[coordinates]
+        else:
+            values -= query[coordinates]
+            values = -(values**2 if objective == NEG_SQUARED_DIFFERENCE else np.abs(values))
     return quantile**2 * cells_needed(values, n, k, absolute, by_range)
 
 

@@ -25,6 +25,7 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.known import index_rows, known_of
+from banditmips.race.passes import close_rows
 from banditmips.race.plan import (
     NO_TIMES,
     SamplingPlan,
@@ -147,10 +148,20 @@ class Query:
         if rows is None:
             return ReaderExact(self._situation.reader())
         reader = self._situation.reader()
-        columns = self._support if self._objective == PRODUCT and not self.sums_products else None
+        columns = self._support if self._has_few_entries else None
         exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
         exact.row_cost = self._support.size  # a product with 0 is none, whether or not the entry is read
         return exact
+
+    @property
+    def _has_few_entries(self) -> bool:
+        """Whether only the columns where the query is not 0 are worth reading."""
+        return self._objective == PRODUCT and FEW_ENTRIES * self._support.size <= self._query.size
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether all atoms take part."""
+        return self._candidates.size == self._atoms.store.shape[0]
 
     def outcome(self) -> Outcome:
         """Find the best k, or say that the full product is the better way (``handed_over``)."""
@@ -159,7 +170,7 @@ class Query:
             return Outcome(Survivors(rows, 0, self._k, False), StopReason.EXHAUSTED)
         all_wanted = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
         if all_wanted and self._affordable(self._exact.cost(rows), 0):
-            return self._handed_over(rows.size)
+            return self.handed_over(rows.size)
         # Scores that overflow are caught where they become exact.
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
@@ -186,7 +197,8 @@ class Query:
     def _survivors(self) -> Survivors:
         return Survivors(self._candidates, self._candidates.size, self._k, self._options.absolute)
 
-    def _handed_over(self, n_survivors: int) -> Outcome:
+    def handed_over(self, n_survivors: int) -> Outcome:
+        """Leave it to all products."""
         outcome = Outcome(Survivors(None, n_survivors, self._k, False), StopReason.FINISHED_EXACTLY)
         outcome.handed_over = True
         return outcome
@@ -201,7 +213,7 @@ class Query:
         assert product_map is not None
         times = self._times()
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
-            return self._handed_over(self._candidates.size)
+            return self.handed_over(self._candidates.size)
         return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
     def _times(self) -> Times:
@@ -234,7 +246,7 @@ class Query:
             return self._exactly(rows)
         why = self.why_exactly()
         if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
-            return self._handed_over(self._candidates.size)
+            return self.handed_over(self._candidates.size)
         contest = self._contest(rows)
         ways = make_ways(self._situation, contest.candidates.size, self._schedule)
         if self._atoms.buckets is None or self._support.size == 0:
@@ -310,16 +322,18 @@ class Query:
         if not plan.can_pay(first):
             return "all products take less time than the least that sampling would"
         expected = 0.0
-        if options.objective == "inner_product":
+        if options.objective not in _WITHOUT_LENGTHS:
             quantile = probe_quantile(n, self._k, options.delta)
             by_range = not compares_pairs(options)
-            needed = coordinates_needed(store, self._query, quantile, self._k, options.seed, options.absolute, by_range)
+            settings = (quantile, self._k, options.seed, options.absolute, by_range)
+            needed = coordinates_needed(store, self._query, *settings, self._objective)
             probed = f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
             if not plan.pays(max(needed, first), first):
                 return probed
             expected = plan.race_time(max(needed, first), first)
             self._expects = f"{probed}, {expected / 1e3:.0f} us in all; all products take {plan.full / 1e3:.0f} us"
-        self._schedule = plan.schedule(expected)
+        # Differences tell most atoms apart at once, but not those close to the best: there a probe can only say no.
+        self._schedule = plan.schedule(expected if self._objective == PRODUCT else 0.0)
         return None
 
     def _contest(self, rows: NDArray[np.int64]) -> Contest:
@@ -377,19 +391,38 @@ class Query:
     @property
     def takes_products(self) -> bool:
         """Whether the products with all atoms would tell all scores."""
-        return self._candidates.size == self._atoms.store.shape[0] and self._product_map() is not None
+        return self.covers_all and self._product_map() is not None
 
     @property
     def sums_products(self) -> bool:
         """Whether exact scores are sums of the products of whole rows."""
-        return self._objective == PRODUCT and FEW_ENTRIES * self._support.size > self._query.size
+        return self._objective == PRODUCT and not self._has_few_entries
 
-    def all_products(self, products: NDArray[Any] | None, begun: Outcome) -> Outcome:
-        """Finish by the scores of all candidates, given their products by BLAS or none; `begun` is what came before."""
+    @property
+    def takes_pass(self) -> bool:
+        """Whether rough sums of rows take less than exact ones: not where few entries of each matter."""
+        rows = index_rows(self._atoms)
+        return rows is not None and rows.are_contiguous and not self._has_few_entries
+
+    def all_products(
+        self, products: NDArray[Any] | None, begun: Outcome, close: NDArray[np.int64] | None = None
+    ) -> Outcome:
+        """Finish by the scores of all candidates.
+
+        Parameters
+        ----------
+        products
+            Of all atoms, as BLAS gives them, if it does.
+        begun
+            What came before.
+        close
+            Those that are not beaten for certain (`close_rows`), if somebody has found them for several queries.
+        """
         rows = self._candidates
         cost = self._exact.cost(rows)
         if products is None or not self.takes_products:
-            indices, scores = rows, self._exact.scores(rows)
+            indices = self._close_rows() if close is None else close
+            scores = self._exact.scores(indices)
         else:
             product_map = self._product_map()
             assert product_map is not None
@@ -404,6 +437,14 @@ class Query:
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
         outcome.n_raced = begun.n_raced
         return outcome
+
+    def _close_rows(self) -> NDArray[np.int64]:
+        """Candidates that one pass over them leaves; all of them where a pass is of no use."""
+        rows = index_rows(self._atoms)
+        if rows is None or not self.takes_pass:
+            return self._candidates
+        options = self._options
+        return close_rows(rows, self._candidates, [self._query], options.objective, self._k, options.absolute)[0]
 
     def _rounding(self, products: NDArray[Any]) -> float:
         """By how much these products by BLAS may be wrong."""

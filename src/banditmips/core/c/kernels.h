@@ -21,6 +21,9 @@ enum { BM_SPARSE_WIDTH = 16 /* queries whose products with sparse rows are compu
 
 enum bm_dtype { BM_F32, BM_F64, BM_F16, BM_I8, BM_U8 /* bool too */, BM_I16, BM_U16, BM_I32, BM_U32, BM_I64, BM_U64 };
 
+/* What a coordinate adds to a rough sum: a * b, (a - b)^2, |a - b|; or a * b, a and a^2 */
+enum bm_objective { BM_PRODUCTS, BM_SQUARES, BM_SIZES, BM_MOMENTS };
+
 /* What a pass over a stretch of a row learns: sums about a pivot, and the range. */
 struct bm_look {
     double total, squares, low, high;
@@ -72,7 +75,7 @@ struct bm_weighed {
     int64_t size;
 };
 
-enum { BM_STRETCH = 2048 };
+enum { BM_STRETCH = 2048, BM_LANE_TERMS = 64 /* that are added to a sum before it goes on in double */ };
 
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
@@ -121,6 +124,17 @@ struct bm_kernels {
     void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
     double (*l1_f32)(const float *a, const float *b, int64_t d);
     double (*l1_f64)(const double *a, const double *b, int64_t d);
+
+    /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
+     * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of dtype
+     * BM_F32, BM_F16, BM_I8 or BM_U8, those of doubles of BM_F64. */
+    void (*rough_sums_f32)(int objective, int dtype, const void *const a[4], const float *b, int64_t d, double *out);
+    void (*rough_sums_f64)(int objective, int dtype, const void *const a[4], const double *b, int64_t d, double *out);
+    /* The same with several queries, query q at b + q * query_stride: added to sums[q * sums_stride + r], no moments */
+    void (*rough_tiles_f32)(int objective, const float *const a[4], const float *b, int64_t query_stride,
+                            int64_t n_queries, int64_t count, double *sums, int64_t sums_stride);
+    void (*rough_tiles_f64)(int objective, const double *const a[4], const double *b, int64_t query_stride,
+                            int64_t n_queries, int64_t count, double *sums, int64_t sums_stride);
 
     /* max |q - part * c|, NaN if there is a NaN; and out = (q - part * c) * scale[0] * scale[1] */
     double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d);

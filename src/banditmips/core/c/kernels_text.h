@@ -16,6 +16,7 @@
 #include "text_cells.h"
 #include "text_convert.h"
 #include "text_columns.h"
+#include "text_terms.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -38,6 +39,7 @@
 #include "text_cells.h"
 #include "text_convert.h"
 #include "text_columns.h"
+#include "text_terms.h"
 #define PLACE int32_t
 #define WHERE _i32
 #include "text_sparse.h"
@@ -80,6 +82,10 @@ const struct bm_kernels BM_KERNELS = {
     .look_f64 = look_f64,
     .l1_f32 = l1_f32,
     .l1_f64 = l1_f64,
+    .rough_sums_f32 = rough_sums_f32,
+    .rough_sums_f64 = rough_sums_f64,
+    .rough_tiles_f32 = rough_tiles_f32,
+    .rough_tiles_f64 = rough_tiles_f64,
     .largest_rest_f32 = largest_rest_f32,
     .largest_rest_f64 = largest_rest_f64,
     .scaled_rest_f32 = scaled_rest_f32,

@@ -1,0 +1,146 @@
+/* Rough sums of the terms of four rows with some queries, for REAL = float or double (TYPE = f32 or f64).
+ *
+ * A lane adds BM_LANE_TERMS terms at most before its sum goes on in double, so that the error of a sum of sizes or
+ * squares is at most so many roundings, whatever d is. Four rows at once keep more of them on their way from memory, and
+ * what is loaded of a query serves four. What overflows stays inf or NaN.
+ */
+
+#define F(name) BM_JOIN(name##_, TYPE)
+#define V F(v)
+#define LANES F(LANES)
+
+#if IS_FLOAT
+/* The next numbers of a row of type BM_F32, BM_F16, BM_I8 or BM_U8, all of which are floats in every digit */
+ALWAYS_INLINE v_f32 load_of_f32(int dtype, const void *p) {
+    if (dtype == BM_F32) return load_f32(p);
+    if (dtype == BM_U8) return load_bytes_f32(p);
+#if BM_VECTOR_BYTES == 64
+    if (dtype == BM_F16) return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+#elif BM_VECTOR_BYTES == 32
+    if (dtype == BM_F16) return _mm256_cvtph_ps(_mm_loadu_si128(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+#else
+    float lanes[LANES_f32];
+    to_f32(dtype, p, dtype == BM_F16 ? 2 : 1, LANES_f32, lanes);
+    return load_f32(lanes);
+#endif
+}
+ALWAYS_INLINE v_f32 load_part_of_f32(int dtype, const void *p, int64_t count) {
+    float lanes[LANES_f32] = {0};
+    if (dtype == BM_F32) return load_part_f32(p, count);
+    to_f32(dtype, p, dtype == BM_F16 ? 2 : 1, count, lanes);
+    return load_f32(lanes);
+}
+ALWAYS_INLINE int64_t itemsize_f32(int dtype) { return dtype == BM_F32 ? 4 : dtype == BM_F16 ? 2 : 1; }
+#else
+ALWAYS_INLINE v_f64 load_of_f64(int dtype, const void *p) { return (void)dtype, load_f64(p); }
+ALWAYS_INLINE v_f64 load_part_of_f64(int dtype, const void *p, int64_t count) {
+    return (void)dtype, load_part_f64(p, count);
+}
+ALWAYS_INLINE int64_t itemsize_f64(int dtype) { return (void)dtype, 8; }
+#endif
+
+ALWAYS_INLINE V F(add_term)(int objective, V sum, V x, V y) {
+    if (objective == BM_SQUARES) return F(add_square_of_difference)(sum, x, y);
+    return objective == BM_SIZES ? F(add_size_of_difference)(sum, x, y) : F(add_product)(sum, x, y);
+}
+
+/* objective and dtype are constants wherever this is called. */
+ALWAYS_INLINE void F(four_sums)(int objective, int dtype, const void *const a[4], const REAL *b, int64_t d, double *out) {
+    enum { PIECE = BM_LANE_TERMS * LANES };
+    const int n_sums = objective == BM_MOMENTS ? 12 : 4;
+    v_f64 total[12];
+    for (int i = 0; i < n_sums; i++) total[i] = (v_f64){0};
+    for (int64_t start = 0; start < d; start += PIECE) {
+        const int64_t end = d - start < PIECE ? d : start + PIECE;
+        V s[12];
+        for (int i = 0; i < n_sums; i++) s[i] = (V){0};
+        for (int64_t j = start; j < end; j += LANES) {
+            const int whole = end - j >= LANES;
+            const V y = whole ? F(load)(b + j) : F(load_part)(b + j, end - j);
+            for (int r = 0; r < 4; r++) {
+                const char *p = (const char *)a[r] + j * F(itemsize)(dtype);
+                const V x = whole ? F(load_of)(dtype, p) : F(load_part_of)(dtype, p, end - j);
+                s[r] = F(add_term)(objective, s[r], x, y);
+                if (objective == BM_MOMENTS) {
+                    s[4 + r] += x;
+                    s[8 + r] += x * x;
+                }
+            }
+        }
+        for (int i = 0; i < n_sums; i++) total[i] += F(widen)(s[i]);
+    }
+    for (int i = 0; i < n_sums; i++) out[i] = sum_f64(total[i]);
+}
+
+#define OF_DTYPE(dtype)                                                                        \
+    switch (objective) {                                                                       \
+        case BM_PRODUCTS: F(four_sums)(BM_PRODUCTS, dtype, a, b, d, out); break;               \
+        case BM_SQUARES: F(four_sums)(BM_SQUARES, dtype, a, b, d, out); break;                 \
+        case BM_SIZES: F(four_sums)(BM_SIZES, dtype, a, b, d, out); break;                     \
+        default: F(four_sums)(BM_MOMENTS, dtype, a, b, d, out);                                \
+    }                                                                                          \
+    return;
+
+static void F(rough_sums)(int objective, int dtype, const void *const a[4], const REAL *b, int64_t d, double *out) {
+#if IS_FLOAT
+    if (dtype == BM_F16) { OF_DTYPE(BM_F16) }
+    if (dtype == BM_I8) { OF_DTYPE(BM_I8) }
+    if (dtype == BM_U8) { OF_DTYPE(BM_U8) }
+    OF_DTYPE(BM_F32)
+#else
+    (void)dtype;
+    OF_DTYPE(BM_F64)
+#endif
+}
+#undef OF_DTYPE
+
+/* Four rows and two queries; objective is a constant wherever this is called. */
+ALWAYS_INLINE void F(tile)(int objective, const REAL *const a[4], const REAL *const b[2], int64_t count,
+                           double *const sums[2]) {
+    enum { PIECE = BM_LANE_TERMS * LANES };
+    v_f64 total[2][4];
+    for (int q = 0; q < 2; q++)
+        for (int r = 0; r < 4; r++) total[q][r] = (v_f64){0};
+    for (int64_t start = 0; start < count; start += PIECE) {
+        const int64_t end = count - start < PIECE ? count : start + PIECE;
+        V s[2][4];
+        for (int q = 0; q < 2; q++)
+            for (int r = 0; r < 4; r++) s[q][r] = (V){0};
+        for (int64_t j = start; j < end; j += LANES) {
+            const int whole = end - j >= LANES;
+            const V y0 = whole ? F(load)(b[0] + j) : F(load_part)(b[0] + j, end - j);
+            const V y1 = whole ? F(load)(b[1] + j) : F(load_part)(b[1] + j, end - j);
+            for (int r = 0; r < 4; r++) {
+                const V x = whole ? F(load)(a[r] + j) : F(load_part)(a[r] + j, end - j);
+                s[0][r] = F(add_term)(objective, s[0][r], x, y0);
+                s[1][r] = F(add_term)(objective, s[1][r], x, y1);
+            }
+        }
+        for (int q = 0; q < 2; q++)
+            for (int r = 0; r < 4; r++) total[q][r] += F(widen)(s[q][r]);
+    }
+    for (int q = 0; q < 2; q++)
+        for (int r = 0; r < 4; r++) sums[q][r] += sum_f64(total[q][r]);
+}
+
+static void F(rough_tiles)(int objective, const REAL *const a[4], const REAL *b, int64_t query_stride, int64_t n_queries,
+                           int64_t count, double *sums, int64_t sums_stride) {
+    for (int64_t q = 0; q < n_queries; q += 2) {
+        double nobody[4] = {0};
+        const int64_t next = q + 1 < n_queries ? q + 1 : q;
+        const REAL *const two[2] = {b + q * query_stride, b + next * query_stride};
+        double *const out[2] = {sums + q * sums_stride, next > q ? sums + next * sums_stride : nobody};
+        if (objective == BM_SQUARES)
+            F(tile)(BM_SQUARES, a, two, count, out);
+        else if (objective == BM_SIZES)
+            F(tile)(BM_SIZES, a, two, count, out);
+        else
+            F(tile)(BM_PRODUCTS, a, two, count, out);
+    }
+}
+
+#undef F
+#undef V
+#undef LANES

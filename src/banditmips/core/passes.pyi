@@ -1,0 +1,18 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.rows import Rows
+
+LANE_TERMS: int
+
+def pass_dtype(rows: Rows) -> np.dtype[Any]: ...
+def rough_sums(
+    rows: Rows,
+    chosen: NDArray[np.int64],
+    queries: NDArray[Any],
+    objective: int,
+    moments: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]: ...
+def fill_block(rows: Rows, chosen: NDArray[np.int64], block: NDArray[Any]) -> None: ...

@@ -1,0 +1,165 @@
+"""Passes over atoms in memory: rough sums of all rows' terms with some queries, in one reading.
+
+Atoms whose numbers are floats in every digit (types of one or two bytes, and float32) are added up in single precision,
+all others in double; `banditmips.race.passes` says by how much the sums may be wrong.
+"""
+
+from libc.stdint cimport int64_t
+
+import numpy as np
+
+from banditmips.core.kernels cimport (
+    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_U8, BM_U16, bm_kernels,
+)
+from banditmips.core.rows cimport Place, Rows
+
+LANE_TERMS = BM_LANE_TERMS
+"""Terms that are added in the numbers' own precision before their sum goes on in double."""
+
+cdef enum:
+    PIECE = 1024  # entries of a row that are at hand for all queries, and of each query for some rows
+    TOGETHER = 64  # rows for which the queries' entries stay in the second cache
+
+
+ctypedef fused real:
+    float
+    double
+
+
+def pass_dtype(Rows rows):
+    """The type of numbers that sums over these rows are added up in."""
+    singles = (BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16)
+    single = all(rows.segments[s].dtype in singles for s in range(rows.n_segments))
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def rough_sums(Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries, int objective, moments=None):
+    """Sum the objective's terms of some rows with each query, roughly.
+
+    Parameters
+    ----------
+    chosen : int64 array of shape (n,)
+    queries : array of shape (m, d), of the `pass_dtype`
+    objective : int
+        What a coordinate adds (`banditmips.core.statistics`).
+    moments : float64 array of shape (2, n), or None
+        Takes the rows' sums and sums of squares; for products only.
+
+    Returns
+    -------
+    float64 array of shape (m, n); what overflowed is not finite.
+    """
+    cdef int64_t n = chosen.shape[0], n_queries = queries.shape[0]
+    if queries.shape[1] != rows.d or pass_dtype(rows).itemsize != sizeof(real):
+        raise ValueError(f"queries must have {rows.d} entries of type {pass_dtype(rows)}")
+    rows.check(chosen)
+    cdef bint has_moments = moments is not None
+    if has_moments and objective != BM_PRODUCTS:
+        raise ValueError("moments come with products only")
+    # Behind the last row is room for three more, so that there are always four.
+    padded = np.zeros((n_queries + 2, n + 3))
+    cdef double[:, ::1] sums = padded
+    # One query takes rows as they are, converted in registers; several share what was converted once.
+    cdef bint as_they_are = n_queries == 1 and _are_of_one_kind(rows)
+    if n and n_queries:
+        with nogil:
+            _fill(rows, chosen, queries, objective, has_moments, as_they_are, sums)
+    if has_moments:
+        moments[:] = padded[n_queries:, :n]
+    return padded[:n_queries, :n]
+
+
+cdef bint _are_of_one_kind(Rows rows):
+    """Whether all rows are contiguous and of a type that can be converted in registers."""
+    kinds = {rows.segments[s].dtype for s in range(rows.n_segments)}
+    return rows.are_contiguous and len(kinds) == 1 and kinds <= {BM_F32, BM_F16, BM_I8, BM_U8, BM_F64}
+
+
+cdef void _fill(
+    Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries, int objective, bint has_moments,
+    bint as_they_are, double[:, ::1] sums
+) noexcept nogil:
+    cdef int64_t n = chosen.shape[0], n_queries = queries.shape[0], begin = 0, end, first, t, count, n_done
+    cdef int64_t step = TOGETHER if n_queries > 1 else 4
+    cdef int64_t piece = rows.d if as_they_are else PIECE
+    cdef int dtype, r
+    cdef real[4 * PIECE] room
+    cdef real* converted = NULL if as_they_are else room
+    cdef const void* four[4]
+    cdef double[12] found
+    while begin < n:
+        end, first = min(begin + step, n), 0
+        while first < rows.d:
+            count = min(piece, rows.d - first)
+            for t in range(begin, end, 4):
+                dtype, n_done = _find_four(rows, chosen, t, first, count, four, converted), 0
+                if n_queries == 1 or has_moments:
+                    _sum_first(BM_MOMENTS if has_moments else objective, dtype, four, &queries[0, first], count, found)
+                    for r in range(4):
+                        sums[0, t + r] += found[r]
+                        if has_moments:
+                            sums[n_queries, t + r] += found[4 + r]
+                            sums[n_queries + 1, t + r] += found[8 + r]
+                    n_done = 1
+                if n_done == n_queries:
+                    continue
+                if real is float:
+                    bm_kernels().rough_tiles_f32(
+                        objective, <const float**> four, &queries[n_done, first], rows.d, n_queries - n_done, count,
+                        &sums[n_done, t], sums.shape[1],
+                    )
+                else:
+                    bm_kernels().rough_tiles_f64(
+                        objective, <const double**> four, &queries[n_done, first], rows.d, n_queries - n_done, count,
+                        &sums[n_done, t], sums.shape[1],
+                    )
+            first += count
+        begin = end
+
+
+cdef inline void _sum_first(
+    int objective, int dtype, const void** four, const real* query, int64_t count, double* found
+) noexcept nogil:
+    if real is float:
+        bm_kernels().rough_sums_f32(objective, dtype, four, query, count, found)
+    else:
+        bm_kernels().rough_sums_f64(objective, dtype, four, query, count, found)
+
+
+cdef int _find_four(
+    Rows rows, const int64_t[::1] chosen, int64_t t, int64_t first, int64_t count, const void** four, real* room
+) noexcept nogil:
+    """Find the entries of four rows from a column on (behind the last row it again), and say of what type they are.
+
+    With `room`, those of other types than `real`, or not side by side, are converted there.
+    """
+    cdef int own = BM_F32 if real is float else BM_F64
+    cdef Place place
+    cdef int r
+    for r in range(4):
+        place = rows._place_of(chosen[min(t + r, <int64_t> chosen.shape[0] - 1)])
+        four[r] = place.entry + first * place.stride
+        if room == NULL or (place.dtype == own and place.stride == sizeof(real)):
+            continue
+        if real is float:
+            bm_kernels().to_f32(place.dtype, four[r], place.stride, count, room + r * PIECE)
+        else:
+            bm_kernels().to_f64(place.dtype, four[r], place.stride, count, room + r * PIECE)
+        four[r] = room + r * PIECE
+    return place.dtype if room == NULL else own
+
+
+def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):
+    """Put some rows into `block`, converted to its type."""
+    cdef int64_t t
+    cdef Place place
+    rows.check(chosen)
+    if block.shape[0] < chosen.shape[0] or block.shape[1] != rows.d:
+        raise ValueError(f"block must have room for {chosen.shape[0]} rows of {rows.d} entries")
+    with nogil:
+        for t in range(chosen.shape[0]):
+            place = rows._place_of(chosen[t])
+            if real is float:
+                bm_kernels().to_f32(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])
+            else:
+                bm_kernels().to_f64(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])

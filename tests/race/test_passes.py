@@ -1,0 +1,175 @@
+"""One pass over the atoms: whatever the objective, the type or the order, the best are those by exact scores."""
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips._threads import helped_by
+from banditmips.core.passes import fill_block, pass_dtype, rough_sums
+from banditmips.core.rows import Rows
+from banditmips.race.passes import close_rows
+
+OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
+DTYPES = ["f4", "f8", "f2", "i1", "u1", "?", "i2", "i4", "i8"]
+
+
+def make(dtype, n=61, d=700, seed=0):
+    rng = np.random.default_rng(seed)
+    values = 20.0 * rng.normal(size=(n, d)) + (60.0 if dtype == "u1" else 0.0)
+    atoms = values > 0.0 if dtype == "?" else values.clip(-120.0 if dtype != "u1" else 0.0, 120.0).astype(dtype)
+    return atoms, rng.normal(size=(5, d)) * 20.0 + (60.0 if dtype == "u1" else 0.0)
+
+
+def true_scores(atoms, query, objective):
+    v, q = atoms.astype(np.longdouble), query.astype(np.longdouble)
+    if objective == "correlation":
+        v, q = v - v.mean(axis=1, keepdims=True), q - q.mean()
+    if objective == "neg_sqeuclidean":
+        return -((v - q) ** 2).sum(axis=1)
+    if objective == "neg_l1":
+        return -np.abs(v - q).sum(axis=1)
+    products = v @ q
+    if objective == "inner_product":
+        return products
+    norms = np.sqrt((v**2).sum(axis=1)) * np.sqrt((q**2).sum())
+    return np.divide(products, norms, out=np.zeros_like(products), where=norms > 0.0)
+
+
+def assert_best(result, atoms, query, objective, allowed, absolute=False):
+    scores = true_scores(atoms, query, objective)
+    rank = np.where(allowed, np.abs(scores) if absolute else scores, -np.inf)
+    order = np.argsort(-rank, kind="stable")[: result.indices.size]
+    np.testing.assert_array_equal(result.indices, order)
+    np.testing.assert_allclose(result.scores, scores[order].astype(float), rtol=1e-12, atol=1e-14)
+    assert result.exact.all()
+
+
+@pytest.mark.parametrize("order", ["C", "F", "reversed"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_best_are_those_by_exact_scores(objective, dtype, order):
+    atoms, queries = make(dtype)
+    atoms = atoms[:, ::-1] if order == "reversed" else np.asarray(atoms, order=order)
+    masked = np.random.default_rng(1).random(len(atoms)) < 0.3
+    for k in (1, 7, len(atoms)):
+        for absolute in (False,) if objective.startswith("neg_") else (False, True):
+            together = bm.search(atoms, queries, k, objective=objective, delta=0.0, absolute=absolute)
+            for i, query in enumerate(queries[:2]):
+                alone = bm.search(atoms, query, k, objective=objective, delta=0.0, absolute=absolute)
+                assert_best(alone, atoms, query, objective, np.ones(len(atoms), bool), absolute)
+                np.testing.assert_array_equal(alone.scores, together.scores[i])
+                np.testing.assert_array_equal(alone.indices, together.indices[i])
+                assert alone.n_multiplies == atoms.size
+    found = bm.search(atoms, queries[0], 3, objective=objective, delta=0.0, mask=masked)
+    assert_best(found, atoms, queries[0], objective, ~masked)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_scores_closer_than_floats_can_tell(objective):
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=5_000)
+    query = base + 1e-3 * rng.normal(size=base.size)
+    atoms = np.repeat(base[np.newaxis], 40, axis=0).astype(np.float32)
+    atoms[np.arange(40), rng.integers(0, 5_000, 40)] *= np.float32(1.0 + 1e-5)
+    atoms[30:] = atoms[5]  # equals, of which the first comes first
+    found = bm.search(atoms, query, 5, objective=objective, delta=0.0)
+    scores = true_scores(atoms, query, objective)
+    best = np.lexsort((np.arange(40), -scores.astype(float)))[:5]
+    np.testing.assert_allclose(found.scores, scores[best].astype(float), rtol=1e-13)
+    for m in (2, 9):  # by our own loops and by BLAS, whose norms and products tell less of small differences
+        together = bm.search(atoms, np.repeat(query[np.newaxis], m, axis=0), 5, objective=objective, delta=0.0)
+        np.testing.assert_array_equal(together.indices, np.tile(found.indices, (m, 1)))
+        np.testing.assert_array_equal(together.scores, np.tile(found.scores, (m, 1)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("m", [2, 3, 70])
+def test_batches_are_answered_as_queries_alone(m, dtype):
+    atoms, queries = make(dtype)
+    queries = np.concatenate([queries + i for i in range(14)])[:m]
+    for objective in OBJECTIVES:
+        together = bm.search(atoms, queries, 2, objective=objective, delta=0.0)
+        for i in (0, m - 1):
+            alone = bm.search(atoms, queries[i], 2, objective=objective, delta=0.0)
+            np.testing.assert_array_equal(together.indices[i], alone.indices)
+            np.testing.assert_array_equal(together.scores[i], alone.scores)
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-20, 1e18, 1e30, 1e37])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_squares_that_are_no_floats(objective, scale):
+    atoms, queries = make("f8")
+    atoms, query = (atoms / 100.0 * scale).astype(np.float32), (queries[0] / 100.0 * scale).astype(np.float32)
+    atoms[7] *= np.float32(1e-3)
+    found = bm.search(atoms, query, 4, objective=objective, delta=0.0)
+    scores = true_scores(atoms, query, objective)
+    order = np.argsort(-scores, kind="stable")[:4]
+    np.testing.assert_array_equal(found.indices, order)
+    np.testing.assert_allclose(found.scores, scores[order].astype(float), rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_entry_that_is_not_finite_is_named(objective, dtype, bad):
+    atoms, queries = make(dtype)
+    atoms[33, 123] = bad
+    for query in (queries[0], queries):
+        with pytest.raises(ValueError, match="row 33, column 123"):
+            bm.search(atoms, query, objective=objective, delta=0.0)
+
+
+def test_a_large_mean_takes_no_digits_from_a_correlation():
+    rng = np.random.default_rng(3)
+    atoms = (1e4 + rng.normal(size=(50, 3_000))).astype(np.float32)
+    query = 1.0 + rng.normal(size=3_000)
+    found = bm.search(atoms, query, 5, objective="correlation")
+    scores = true_scores(atoms, query, "correlation")
+    np.testing.assert_array_equal(found.indices, np.argsort(-scores)[:5])
+    np.testing.assert_allclose(found.scores, np.sort(scores)[::-1][:5].astype(float), rtol=1e-8)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_threads_and_pieces_change_nothing(objective):
+    atoms, queries = make("f2", n=300, d=9_000)
+    alone = bm.search(atoms, queries, 3, objective=objective, delta=0.0)
+    shared = bm.search(atoms, queries, 3, objective=objective, delta=0.0, n_jobs=2)
+    np.testing.assert_array_equal(alone.indices, shared.indices)
+    np.testing.assert_array_equal(alone.scores, shared.scores)
+    one = bm.search(atoms, queries[1], 3, objective=objective, delta=0.0, n_jobs=2)
+    np.testing.assert_array_equal(one.scores, alone.scores[1])
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_few_rows_are_left_of_data_that_can_be_told_apart(objective):
+    atoms, queries = make("f4", n=500, d=2_000)
+    rows = Rows([atoms])
+    with helped_by(2):
+        close = close_rows(rows, np.arange(500), list(queries), objective, 3, absolute=False)
+    for found, query in zip(close, queries, strict=True):
+        best = np.argsort(-true_scores(atoms, query, objective))[:3]
+        assert set(best) <= set(found)
+        assert found.size <= 6
+
+
+def test_rows_of_several_matrices():
+    atoms, queries = make("f4")
+    rows = Rows([atoms[:20].astype(np.float16), atoms[20:]])
+    assert pass_dtype(rows) == np.float32
+    mixed = np.concatenate([atoms[:20].astype(np.float16).astype(np.float64), atoms[20:]])
+    chosen = np.array([3, 19, 20, 60, 0])
+    for vectors in (queries[:1].astype(np.float32), queries.astype(np.float32)):
+        sums = rough_sums(rows, chosen, vectors, 2)
+        true = np.abs(mixed[chosen] - vectors[:, np.newaxis].astype(np.float64)).sum(axis=2)
+        np.testing.assert_allclose(sums, true, rtol=1e-5)
+    with pytest.raises(ValueError, match="queries must have 700 entries of type float32"):
+        rough_sums(rows, chosen, queries, 2)
+    block = np.empty((5, 700), dtype=np.float32)
+    fill_block(rows, chosen, block)
+    np.testing.assert_array_equal(block, mixed[chosen])
+    with pytest.raises(ValueError, match="room for 5 rows of 700"):
+        fill_block(rows, chosen, block[:4])
+    with pytest.raises(IndexError, match="row 61"):
+        rough_sums(rows, np.array([61]), queries.astype(np.float32), 2)
+    with pytest.raises(ValueError, match="moments"):
+        rough_sums(rows, chosen, queries.astype(np.float32), 2, np.empty((2, 5)))
