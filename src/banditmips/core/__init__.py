@@ -28,6 +28,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     codes             <- kernels, rotation
     measuring         <- codes, kernels, rotation
     rows              <- kernels
+    byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
     rule              <- survivors
@@ -56,6 +57,8 @@ statistics, sample_source
     Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values.
 rows, exact
     Atoms in memory, of any dtype and order, and exact scores.
+byte_products
+    Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 loop, answer, products, direct
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
 sparse_products, sparse_batch

@@ -25,7 +25,7 @@ A query flows one way, from top to bottom; nothing flows back::
             |                            readers.py   the atoms' values there
             |                          sampled.py -> core.loop: rounds, exact finish
             |
-            |---- hopeless ----------> full.py: all products, shared by the queries of a batch
+            |---- hopeless ----------> full.py, rounded.py: all products, shared by the queries of a batch
             v
       _result.py     SearchResult
 
@@ -49,8 +49,9 @@ lines with the files::
     preparing    <- atom_set, buckets
     known
     full         <- costs
+    rounded      <- costs
     query        <- atom_set, buckets, costs, full, known, plan, rules, sampled, schedule, ways
-    direct       <- costs, full, known, plan, query, rules, sampling
+    direct       <- costs, full, known, plan, query, rounded, rules, sampling
     batch        <- direct, full, plan
     sparse       <- atom_set, ways
 
@@ -69,8 +70,9 @@ readers, lines, line_reader, ways
     costs as much as its neighbours (files); which of them a query samples, and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
-full
-    The full product, and the rows that its rounding cannot tell from the best.
+full, rounded
+    The full product, and the rows that its rounding cannot tell from the best; the same for batches by products of
+    bytes.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
 query, direct, batch

@@ -53,6 +53,7 @@
 #include "text_rotation.h"
 #include "text_codes.h"
 #include "text_bit_sums.h"
+#include "text_bytes.h"
 
 extern const struct bm_kernels BM_KERNELS;
 const struct bm_kernels BM_KERNELS = {
@@ -109,4 +110,9 @@ const struct bm_kernels BM_KERNELS = {
     .prefix_sizes = prefix_sizes,
     .bit_sums = bit_sums,
     .bit_sums_batch = bit_sums_batch,
+    .row_bytes = row_bytes,
+    .copy_columns_f32 = copy_columns_f32,
+    .copy_columns_f64 = copy_columns_f64,
+    .column_bytes = column_bytes,
+    .byte_products = byte_products,
 };
