@@ -18,6 +18,40 @@ static void *block_of(void **blocks, int *n_blocks, int64_t bytes, int64_t offse
     return p + offset;
 }
 
+static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) {
+    void *blocks[16];
+    int n_blocks = 0;
+#define NEW(type, count) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), 0))
+    const int64_t n_fours = (n + 3) / 4, pitch = (n + 63) / 64 * 64;
+    const struct bm_dither dither = {NEW(uint16_t, n), NEW(uint8_t, n)};
+    struct bm_bytes known[BM_BYTE_ATOMS];
+    int8_t *rows = NEW(int8_t, pitch * BM_BYTES_ABREAST);
+    for (int i = 0; i < BM_BYTES_ABREAST; i++) k->row_bytes(v, n, &dither, rows + i * pitch, &known[i]);
+    double *products = NEW(double, BM_BYTES_ABREAST * BM_BYTE_QUERIES);
+    memset(products, 0, BM_BYTES_ABREAST * BM_BYTE_QUERIES * sizeof *products);
+    double numbers[BM_BYTE_QUERIES] = {0};
+    struct bm_byte_queries queries = {NULL, numbers, numbers, n_fours, 0};
+    const struct bm_byte_layout by_row = {pitch, 4}, by_column = {4, 4 * BM_BYTE_ATOMS};
+    for (queries.n_groups = 1; queries.n_groups <= 4; queries.n_groups++) {
+        queries.bytes = NEW(uint8_t, 64 * n_fours * queries.n_groups);
+        k->byte_products(rows, &by_row, known, &queries, products);
+    }
+    float *columns = NEW(float, n * BM_BYTE_ATOMS), *room = NEW(float, n * BM_BYTE_ATOMS);
+    double *wide = NEW(double, n * 5);
+    memset(columns, 0, (size_t)(n * BM_BYTE_ATOMS) * sizeof *columns);
+    memset(wide, 0, (size_t)(n * 5) * sizeof *wide);
+    k->copy_columns_f64(wide, 5 * sizeof *wide, 5, n, room);
+    k->copy_columns_f32(columns, BM_BYTE_ATOMS * sizeof *columns, BM_BYTE_ATOMS, n, room);
+    int32_t *fours = NEW(int32_t, n_fours * BM_BYTE_ATOMS);
+    k->column_bytes(room, n, &dither, fours, known);
+    queries.n_groups = 4;
+    k->byte_products(fours + BM_BYTE_ATOMS - BM_BYTES_ABREAST, &by_column, known, &queries, products);
+    const double sum = products[0];
+    while (n_blocks > 0) free(blocks[--n_blocks]);
+#undef NEW
+    return sum;
+}
+
 static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     void *blocks[96];
     int n_blocks = 0;
@@ -182,6 +216,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         sum += k->cell_spread(&cells, query, -1, 0.5, &share) + share;
     }
     sum += k->cell_scatter_f32(a, spread, n, 0.5) + k->cell_scatter_f64(c, spread, n, 0.5);
+    if (n > 0 && n <= BM_BYTE_STRETCH) sum += call_bytes(k, a, n);
     while (n_blocks > 0) free(blocks[--n_blocks]);
     return sum + three[0] + sizes[2] + moments.total;
 }

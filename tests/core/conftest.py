@@ -37,6 +37,18 @@ class QueryBatch(ctypes.Structure):
     ]
 
 
+class Dither(ctypes.Structure):
+    """`struct bm_dither`."""
+
+    _fields_ = [("own", POINTER), ("levels_of_others", POINTER)]
+
+
+class ByteQueries(ctypes.Structure):
+    """`struct bm_byte_queries`."""
+
+    _fields_ = [("bytes", POINTER), ("steps", POINTER), ("shifts", POINTER), ("n_fours", INT64), ("n_groups", INT)]
+
+
 def _both_precisions(name: str, result: Any, *arguments: Any) -> list[tuple[str, Any]]:
     return [(f"{name}_{precision}", ctypes.CFUNCTYPE(result, *arguments)) for precision in ("f32", "f64")]
 
@@ -96,6 +108,10 @@ class Kernels(ctypes.Structure):
         *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
+        ("row_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
+        *_both_precisions("copy_columns", None, POINTER, INT64, INT64, INT64, POINTER),
+        ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
+        ("byte_products", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER)),
     ]
 
 
@@ -150,7 +166,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    return SimpleNamespace(**functions, QueryBatch=QueryBatch)
+    return SimpleNamespace(**functions, QueryBatch=QueryBatch, Dither=Dither, ByteQueries=ByteQueries)
 
 
 def _taking_arrays(function: Any) -> Callable[..., Any]:

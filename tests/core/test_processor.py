@@ -12,7 +12,7 @@ HEADERS = Path(__file__).parents[2] / "src/banditmips/core/c"
 CPUINFO = Path("/proc/cpuinfo")
 AVX2 = {"avx2", "fma", "f16c", "popcnt", "bmi1", "bmi2"}
 AVX512 = AVX2 | {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl"}
-WANTED = {"avx2": AVX2, "avx512": AVX512, "avx512_popcount": AVX512 | {"avx512_vpopcntdq"}}
+WANTED = {"avx2": AVX2, "avx512": AVX512, "avx512_bits_and_bytes": AVX512 | {"avx512_vpopcntdq", "avx512_vnni"}}
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="processor.h asks x86-64 processors only")

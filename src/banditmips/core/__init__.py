@@ -30,6 +30,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     measuring         <- codes, kernels, rotation
     rows              <- kernels
     passes            <- kernels, rows
+    byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
     rule              <- source, survivors
@@ -60,6 +61,8 @@ statistics, sample_source, cached_source
     or an index has cached them.
 rows, passes, exact
     Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
+byte_products
+    Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 loop, answer, products, direct
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
 sparse_products, sparse_batch

@@ -1,7 +1,7 @@
 # The kernels of c/kernels.h as Cython sees them; what each one does is written there.
 # Link c/kernels.c into the extension, and call as `kernels = bm_kernels()` once, then `kernels.dot_f32(...)`.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "c/kernels.h":
     cdef struct bm_sparse:
@@ -26,6 +26,10 @@ cdef extern from "c/kernels.h" nogil:
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM
         BM_LANE_TERMS
+        BM_BYTE_STRETCH
+        BM_BYTE_ATOMS
+        BM_BYTES_ABREAST
+        BM_BYTE_QUERIES
 
     cdef enum bm_objective:
         BM_PRODUCTS
@@ -71,6 +75,27 @@ cdef extern from "c/kernels.h" nogil:
         int64_t n
         int64_t d
         int dtype
+
+    cdef struct bm_dither:
+        const uint16_t *own
+        const uint8_t *levels_of_others
+
+    cdef struct bm_bytes:
+        double step
+        double norm
+        int32_t total
+        int32_t levelled
+
+    cdef struct bm_byte_layout:
+        int64_t of_atom
+        int64_t of_four
+
+    cdef struct bm_byte_queries:
+        const uint8_t *bytes
+        const double *steps
+        const double *shifts
+        int64_t n_fours
+        int n_groups
 
     cdef struct bm_query_batch:
         const uint64_t *planes
@@ -182,6 +207,22 @@ cdef extern from "c/kernels.h" nogil:
         void (*bit_sums_batch)(
             const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows, int64_t n_words,
             const bm_query_batch *queries, int64_t *sums, int64_t sums_stride
+        ) noexcept nogil
+        void (*row_bytes)(
+            const float *v, int64_t count, const bm_dither *dither, int8_t *bytes, bm_bytes *out
+        ) noexcept nogil
+        void (*copy_columns_f32)(
+            const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room
+        ) noexcept nogil
+        void (*copy_columns_f64)(
+            const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room
+        ) noexcept nogil
+        void (*column_bytes)(
+            const float *v, int64_t count, const bm_dither *dither, int32_t *fours, bm_bytes *out
+        ) noexcept nogil
+        void (*byte_products)(
+            const void *atoms, const bm_byte_layout *layout, const bm_bytes *of_atoms, const bm_byte_queries *queries,
+            double *products
         ) noexcept nogil
 
         void (*cell_terms_f32)(

@@ -34,3 +34,4 @@ cdef class Rows:
         self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
     ) except -1
     cdef Place _place_of(self, int64_t row) noexcept nogil
+    cdef bint _all_lie_as(self, int dtype)

@@ -21,8 +21,12 @@ _DTYPES = {
 }
 
 
+cdef extern from "c/compiler.h" nogil:
+    void PREFETCH(const void* address)
+
+
 cdef enum:
-    NEIGHBOURS = 256  # rows of which a stretch each is held at a time
+    NEIGHBOURS = 32  # rows of which a stretch each is held at a time, in half of the second cache of most processors
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
     CACHE_LINE = 64  # bytes
     ABREAST = 8  # columns that are read together: a cache line of what they become
@@ -257,39 +261,75 @@ cdef class Rows:
     cdef int _add_pairs(
         self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
     ) except -1:
-        """Add up stretch by stretch, so many rows at a time that their stretches stay in the cache."""
-        cdef int64_t begin = 0, end, t, first, count, n_rows
+        """Add up stretch by stretch, a few rows at a time: their entries, and those of all queries, stay in the cache."""
+        cdef int64_t begin, end, t, first = 0, count, n_rows
+        cdef bint single = queries._all_lie_as(BM_F32), as_they_are = single or queries._all_lie_as(BM_F64)
         cdef double[::1] room = np.empty(min(<int64_t> NEIGHBOURS, <int64_t> rows.shape[0]) * PITCH)
-        cdef double[::1] query_room = np.empty(queries.n * PITCH)
-        cdef Place[NEIGHBOURS] of_rows
+        cdef double[::1] query_room = np.empty(0 if as_they_are else queries.n * PITCH)
+        cdef Place[NEIGHBOURS + 1] of_rows  # with the first of the next few
         cdef Place* of_queries = <Place*> calloc(queries.n, sizeof(Place))
-        cdef const double* row
-        if of_queries == NULL:
+        cdef const char** starts = <const char**> calloc(queries.n, sizeof(char*))
+        if of_queries == NULL or starts == NULL:
+            free(of_queries)
+            free(starts)
             raise MemoryError("there is no memory for the list of queries")
         with nogil:
-            while begin < rows.shape[0]:
+            for t in range(queries.n):
+                of_queries[t] = queries._place_of(t)
+            while first < self.d:
+                count = min(<int64_t> BM_STRETCH, self.d - first)
                 for t in range(queries.n):
-                    of_queries[t] = queries._place_of(t)
-                end, n_rows = begin, 0
-                while end < rows.shape[0] and (n_rows < NEIGHBOURS or rows[end] == rows[end - 1]):
-                    if end == begin or rows[end] != rows[end - 1]:
-                        of_rows[n_rows] = self._place_of(rows[end])
-                        n_rows += 1
-                    end += 1
-                first = 0
-                while first < self.d:
-                    count = min(<int64_t> BM_STRETCH, self.d - first)
+                    starts[t] = (
+                        of_queries[t].entry + first * of_queries[t].stride if as_they_are
+                        else <const char*> &query_room[t * PITCH]
+                    )
+                if not as_they_are:
                     _read_stretch(of_queries, queries.n, count, &query_room[0])
-                    _read_stretch(of_rows, n_rows, count, &room[0])
-                    row = &room[0]
-                    for t in range(begin, end):
-                        if t > begin and rows[t] != rows[t - 1]:
-                            row += PITCH
-                        sums[t] += bm_kernels().dot_exact_f64(row, &query_room[places[t] * PITCH], count)
-                    first += count
-                begin = end
+                begin = 0
+                while begin < rows.shape[0]:
+                    end, n_rows = begin, 0
+                    while end < rows.shape[0] and (n_rows < NEIGHBOURS or rows[end] == rows[end - 1]):
+                        if end == begin or rows[end] != rows[end - 1]:
+                            of_rows[n_rows] = self._place_of(rows[end])
+                            of_rows[n_rows].entry += first * of_rows[n_rows].stride
+                            n_rows += 1
+                        end += 1
+                    of_rows[n_rows] = self._place_of(rows[min(end, rows.shape[0] - 1)])
+                    of_rows[n_rows].entry += first * of_rows[n_rows].stride
+                    if not self.are_contiguous:
+                        _read_stretch(of_rows, n_rows, count, &room[0])
+                    n_rows = 0
+                    while begin < end:
+                        if self.are_contiguous:
+                            bm_kernels().to_f64(
+                                of_rows[n_rows].dtype, of_rows[n_rows].entry, of_rows[n_rows].stride, count,
+                                &room[n_rows * PITCH],
+                            )
+                            # Rows are too far apart for the processor to see the next one coming.
+                            t = 0
+                            while t < count * of_rows[n_rows].stride:
+                                PREFETCH(of_rows[n_rows + 1].entry + t)
+                                t += CACHE_LINE
+                        t = begin + 1
+                        while t < end and rows[t] == rows[begin]:
+                            t += 1
+                        _add_products(
+                            &room[n_rows * PITCH], starts, single, &places[begin], t - begin, count, &sums[begin]
+                        )
+                        begin, n_rows = t, n_rows + 1
+                first += count
         free(of_queries)
+        free(starts)
         return 0
+
+    cdef bint _all_lie_as(self, int dtype):
+        """Whether all rows are contiguous, and of this type of float."""
+        cdef int s
+        cdef int64_t size = sizeof(float) if dtype == BM_F32 else sizeof(double)
+        for s in range(self.n_segments):
+            if self.segments[s].dtype != dtype or self.segments[s].column_stride != size:
+                return False
+        return True
 
     cdef Place _place_of(self, int64_t row) noexcept nogil:
         cdef const Segment* segment = self.segment_of(row)
@@ -327,14 +367,20 @@ cdef class Rows:
 
 cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil:
     """Put the next entries of each row into `room`: a few columns of all rows at a time, as they lie in memory."""
-    cdef int64_t j = 0, size
+    cdef int64_t j = 0, size, t, c
+    cdef size_t line, last_line
     cdef Place* place
     cdef double* out
-    cdef int64_t t
     while j < count:
-        size, out = min(<int64_t> ABREAST, count - j), room + j
+        size, out, last_line = min(<int64_t> ABREAST, count - j), room + j, 0
         for t in range(n_rows):
             place = &places[t]
+            line = <size_t> place.entry // CACHE_LINE
+            if line != last_line:
+                # Columns are too far apart for the processor to see the next ones coming.
+                for c in range(ABREAST, 2 * ABREAST):
+                    PREFETCH(place.entry + c * place.stride)
+                last_line = line
             if size == ABREAST and place.width == sizeof(float):
                 _widen(<const float*> place.entry, place.stride // <int64_t> sizeof(float), out)
             elif size == ABREAST and place.width == sizeof(double):
@@ -350,6 +396,30 @@ cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept
     cdef int j
     for j in range(ABREAST):
         out[j] = entry[j * stride]
+
+
+cdef void _add_products(
+    const double* row, const char** queries, bint single, const int64_t* places, int64_t n, int64_t count, double* sums
+) noexcept nogil:
+    """Add the products of a stretch of one row with those of n queries, four at a time."""
+    cdef const char* some[4]
+    cdef double[4] four
+    cdef int64_t t = 0, r
+    while t < n:
+        for r in range(4):  # behind the last query, the last once more
+            some[r] = queries[places[min(t + r, n - 1)]]
+        if n - t == 1:
+            if single:
+                four[0] = bm_kernels().dot_exact_f32(<const float*> some[0], row, count)
+            else:
+                four[0] = bm_kernels().dot_exact_f64(<const double*> some[0], row, count)
+        elif single:
+            bm_kernels().four_dots_exact_f32(<const float**> some, row, count, four)
+        else:
+            bm_kernels().four_dots_exact_f64(<const double**> some, row, count, four)
+        for r in range(min(<int64_t> 4, n - t)):
+            sums[t + r] += four[r]
+        t += 4
 
 
 cdef double _sum(const double* v, const double* query, int64_t count, int objective) noexcept nogil:

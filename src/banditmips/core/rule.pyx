@@ -143,24 +143,27 @@ cdef class Rule:
         return bool((ranking + alive.reach * radius < least)[others].all())
 
 
-cdef class CodeRule(Rule):
-    """Intervals of codes: the source knows the deviation of each estimate.
+def deviations_of_ends(double share, Py_ssize_t n_atoms, Py_ssize_t k, bint absolute):
+    """How many sub-Gaussian deviations the lower ends of all atoms lie below their estimates, and the upper ends above.
 
     A true answer is lost only if the upper end of one of the k best atoms is too low, or if the lower end of any of the n is
-    too high. Which atoms are the best is no matter of chance: half of a round's delta goes to the upper ends of those k,
-    half to the lower ends of all. (Where scores are ranked by size, either end may fail in two ways.)
+    too high. Which atoms are the best is no matter of chance: half of the share goes to the upper ends of those k, half to the
+    lower ends of all. (Where scores are ranked by size, either end may fail in two ways.)
     """
+    cdef double ways = 2.0 if absolute else 1.0
+    if share <= 0.0:
+        return INFINITY, INFINITY
+    return sqrt(2.0 * log(2.0 * ways * n_atoms / share)), sqrt(2.0 * log(2.0 * ways * min(k, n_atoms) / share))
+
+
+cdef class CodeRule(Rule):
+    """Intervals of codes: the source knows the deviation of each estimate."""
 
     cdef int fill_radius(self, Source source, int number) except -1:
         cdef Survivors alive = source.alive
-        cdef double ways = 2.0 if alive.absolute else 1.0
-        if self.delta <= 0.0:
-            source.fill_radius(INFINITY, 1.0)
-            return 0
-        cdef double share = self.delta * round_share(number)
-        cdef double of_all = sqrt(2.0 * log(2.0 * ways * self.n_atoms / share))
-        cdef double of_best = sqrt(2.0 * log(2.0 * ways * min(alive.k, self.n_atoms) / share))
-        source.fill_radius(of_all, of_best / of_all)
+        share = self.delta * round_share(number)
+        of_all, of_best = deviations_of_ends(share, self.n_atoms, alive.k, alive.absolute)
+        source.fill_radius(of_all, of_best / of_all if share > 0.0 else 1.0)
         return 0
 
 

@@ -96,14 +96,24 @@ def _finished(
     for start in range(0, len(waiting), TOGETHER):
         some = waiting[start : start + TOGETHER]
         places = [place for place, _ in some]
-        first, stop = places[0], places[-1] + 1
-        # Rows one after another need no copy.
-        together = rows[first:stop] if stop - first == len(some) else rows[places]
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = products_with_all(store.array, together.astype(store.dtype, copy=False))
-        answers = direct.finish(atoms, [one for _, one in some], products)
+        close = direct.close_by_bytes(atoms, [one for _, one in some])
+        left = [t for t, found in enumerate(close) if found is None]
+        answers = direct.finish(
+            atoms, [one for _, one in some], close, _products(store, rows, [places[t] for t in left])
+        )
         if answers is None:
             return None
         for place, answer in zip(places, answers, strict=True):
             begun[place] = answer
     return begun  # type: ignore[return-value]
+
+
+def _products(store: DenseStore, rows: NDArray[Any], places: list[int]) -> NDArray[Any]:
+    """Products of all atoms with the queries at these places."""
+    if not places:
+        return np.empty((0, store.shape[0]), dtype=store.dtype)
+    first, stop = places[0], places[-1] + 1
+    # Rows one after another need no copy.
+    together = rows[first:stop] if stop - first == len(places) else rows[places]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return products_with_all(store.array, together.astype(store.dtype, copy=False))

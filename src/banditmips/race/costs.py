@@ -12,7 +12,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ class Costs:
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
+    byte_product, byte_entry
+        A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
+        to a byte.
     convert
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops.
     row, row_overhead
@@ -67,6 +70,8 @@ class Costs:
     near_columns: float = 0.09
     product: float = 0.03
     shared: float = 0.3
+    byte_product: float = 0.005
+    byte_entry: float = 0.4
     convert: float = 0.2
     row: float = 0.3
     row_overhead: float = 400.0
@@ -122,6 +127,8 @@ _MEASURED = (
     "product",
     "shared",
     "convert",
+    "byte_product",
+    "byte_entry",
     "row",
     "cell",
     "rotate",
@@ -146,6 +153,7 @@ def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
+    from banditmips.core.byte_products import BLOCK, ByteProducts
     from banditmips.core.codes import Codes
     from banditmips.core.measuring import time_cells, time_rotation
     from banditmips.core.passes import rough_sums
@@ -172,6 +180,11 @@ def measure_costs() -> Costs:
     near_stream = _best_time(lambda: near @ query[:n], 10)
     near_sweep = _best_time(lambda: near_rows.rough_products(query[:n], 0, n), 10)
     few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
+    # Few enough that a processor without such instructions takes no longer than for the rest.
+    few_bytes, many_bytes = (
+        _best_time(partial(ByteProducts(far, [np.ones(4 * d, dtype=np.float32)] * m, 0).fill, np.arange(2)))
+        for m in (16, 64)
+    )
     exact = np.ones(4 * d)
     by_column, near_by_column = Rows([apart.reshape(4 * d, n).T]), Rows([near.T])
     all_columns = _best_time(lambda: by_column.column_products(exact, 0, n), 2)
@@ -188,6 +201,8 @@ def measure_costs() -> Costs:
     near_stream = min(near_stream / (n * n), stream)
     product = min(max(many - few, 0.1 * many) / (n * d * (64 - 8)), near_stream)
     shared = max(few / (n * d) - 8 * product, product)
+    byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * d * (64 - 16))
+    byte_entry = max(few_bytes / (2 * BLOCK * 4 * d) - 16 * byte_product, byte_product)
     return replace(
         Costs(),
         stream=1e9 * stream,
@@ -199,6 +214,8 @@ def measure_costs() -> Costs:
         product=1e9 * product,
         shared=1e9 * shared,
         convert=1e9 * convert / (n // 2 * 8 * d),
+        byte_product=1e9 * byte_product,
+        byte_entry=1e9 * byte_entry,
         row=1e9 * one_by_one / (n // 2 * 4 * d),
         cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,

@@ -31,6 +31,7 @@ from banditmips.race.plan import (
     probe_quantile,
 )
 from banditmips.race.query import FEW_ENTRIES
+from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
 
@@ -248,23 +249,48 @@ class DirectSearch:
         needed = coordinates_needed(atoms.store, query.exact, quantile, self.k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
-    def finish(self, atoms: AtomSet, waiting: Sequence[Waiting], products: NDArray[Any]) -> list[Answer] | None:
-        """Answer queries by their products with all atoms, a row for each; None where a product is not finite."""
+    def close_by_bytes(self, atoms: AtomSet, waiting: Sequence[Waiting]) -> list[NDArray[np.int64] | None]:
+        """Rows that can be among the best of each query, by products of bytes; None for whom BLAS is the better way."""
+        assert isinstance(atoms.store, DenseStore)
+        assert atoms.store.rows is not None
+        queries, options = [one.row for one in waiting], self.options
+        return close_by_bytes(atoms.store.rows, queries, self.k, options.absolute, options.delta, options.seed)
+
+    def finish(
+        self,
+        atoms: AtomSet,
+        waiting: Sequence[Waiting],
+        close: Sequence[NDArray[np.int64] | None],
+        products: NDArray[Any],
+    ) -> list[Answer] | None:
+        """Answer queries by exact scores of the rows that are close to the best; None where a number is not finite.
+
+        Parameters
+        ----------
+        close
+            Rows by products of bytes; None for queries whose products with all atoms are the next row of `products`.
+        """
         store, k, absolute = atoms.store, self.k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        rows, pairs = store.rows, zip(products, waiting, strict=True)
-        close = [close_to_best(row, rows, one.squares, k, absolute) for row, one in pairs]
-        chosen = [some for some in close if some is not None]
-        if len(chosen) < len(close):
-            return None
-        scores = exact_products(rows, chosen, [one.row for one in waiting])
-        best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
-        n, answers = store.shape[0], []
-        for one, found in zip(waiting, best, strict=True):
+        rows, by_blas = store.rows, iter(products)
+        chosen = []
+        for one, some in zip(waiting, close, strict=True):
+            found = close_to_best(next(by_blas), rows, one.squares, k, absolute) if some is None else some
             if found is None:
                 return None
-            answers.append(_by_all_products((found.indices, found.scores), n, one))
+            chosen.append(found)
+        scores = exact_products(rows, chosen, [one.row for one in waiting])
+        best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
+        answers = []
+        for one, some, result in zip(waiting, close, best, strict=True):
+            if result is None:
+                return None
+            answer = _by_all_products((result.indices, result.scores), store.shape[0], one)
+            if some is not None:
+                answer.n_multiplies += some.size * one.n_nonzero
+                answer.n_survivors, answer.delta_spent = some.size, self.options.delta
+            answers.append(answer)
         return answers
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:

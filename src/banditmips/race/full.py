@@ -37,6 +37,8 @@ _MOST_READ_AGAIN = 0.04
 """Part of a file that may be read once more for exact scores of the best."""
 _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
+_SHARED_ROWS = 3.0
+"""Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
 _LEAST_PRODUCTS = 1 << 20
 """Multiplies that are worth a thread of their own."""
 
@@ -78,14 +80,14 @@ def exact_products(
     rows: Rows, wanted: Sequence[NDArray[np.int64]], queries: Sequence[NDArray[Any]]
 ) -> list[NDArray[np.float64]]:
     """Exact products of each query with the rows that are wanted for it."""
-    if rows.are_contiguous:
+    sizes = [some.size for some in wanted]
+    of_pair, place = np.concatenate(wanted), np.repeat(np.arange(len(queries)), sizes)
+    if rows.are_contiguous and of_pair.size < _SHARED_ROWS * np.unique(of_pair).size:
         return [
             rows.scores(some, None, query.astype(np.float64, copy=False), 0)
             for some, query in zip(wanted, queries, strict=True)
         ]
-    # A row that is not contiguous touches the same cache lines as its neighbours: those of all queries go together.
-    sizes = [some.size for some in wanted]
-    of_pair, place = np.concatenate(wanted), np.repeat(np.arange(len(queries)), sizes)
+    # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
     order = np.argsort(of_pair, kind="stable")
     products = np.empty(of_pair.size)
     products[order] = rows.pair_products(of_pair[order], place[order], queries)

@@ -25,7 +25,7 @@ enum { N_ALL = sizeof ALL / sizeof ALL[0] };
 static int runs_here(const struct bm_kernels *kernels) {
 #if BM_X86
     if (kernels == &bm_kernels_avx2) return bm_has_avx2();
-    if (kernels == &bm_kernels_avx512) return bm_has_avx512_popcount();
+    if (kernels == &bm_kernels_avx512) return bm_has_avx512_bits_and_bytes();
 #endif
     return kernels == &bm_kernels_portable;
 }

@@ -81,6 +81,41 @@ enum { BM_STRETCH = 2048, BM_LANE_TERMS = 64 /* that are added to a sum before i
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
 enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24 };
 
+enum {
+    BM_BYTE_STRETCH = 1024, /* numbers that are rounded to bytes of the same step */
+    BM_BYTE_ATOMS = 48,     /* atoms in Fortran order that are rounded together */
+    BM_BYTES_ABREAST = 6,   /* atoms whose bytes are multiplied together */
+    BM_BYTE_QUERIES = 64,   /* and with how many queries at most */
+};
+
+/* Random numbers of the coordinates of a stretch: those by which numbers are rounded, in units of 2^-16, and the upper bytes
+ * of those by which the numbers are rounded that they will be multiplied with. */
+struct bm_dither {
+    const uint16_t *own;
+    const uint8_t *levels_of_others;
+};
+
+/* What is known of a stretch of bytes b: number j is about step * (b_j + 1/2 - dither_j), and the norm of these is no larger
+ * than `norm`, nor is that of the numbers themselves. Where a number is not finite, step and norm are not. */
+struct bm_bytes {
+    double step, norm;
+    int32_t total, levelled; /* sum(b), sum(b * levels_of_others) */
+};
+
+/* How far apart bytes lie in memory: those of neighbouring atoms, and of one atom the next four */
+struct bm_byte_layout {
+    int64_t of_atom, of_four;
+};
+
+/* A stretch of BM_BYTE_QUERIES queries or fewer, in n_groups groups of 16: for every four coordinates, the four bytes of each
+ * query, plus 128. `steps` are theirs, and `shifts` what each adds to a product, in units of the atom's step. */
+struct bm_byte_queries {
+    const uint8_t *bytes;
+    const double *steps, *shifts;
+    int64_t n_fours;
+    int n_groups;
+};
+
 struct bm_kernels {
     const char *name; /* "portable", "avx2" or "avx512" */
 
@@ -255,6 +290,27 @@ struct bm_kernels {
      * and the largest share of one cell in this sum, or in sum((spread * x)^2); 1 where all x are 0 */
     double (*cell_spread)(const struct bm_weighed *cells, const double *leading, double sign, double ratio,
                           double *share);
+
+    /* ---- Bytes: stretches of up to BM_BYTE_STRETCH numbers ---- */
+
+    /* bytes[j] = floor(v[j] / step + dither), zeros behind them up to a multiple of 64; the step is a little more than
+     * max |v| / 127, and v[j] / step is off by less than 2^-15 */
+    void (*row_bytes)(const float *v, int64_t count, const struct bm_dither *dither, int8_t *bytes,
+                      struct bm_bytes *out);
+
+    /* room[j * BM_BYTE_ATOMS + i] = number i of column j, rounded to a float; zeros from n_atoms on */
+    void (*copy_columns_f32)(const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room);
+    void (*copy_columns_f64)(const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room);
+
+    /* The same as row_bytes for BM_BYTE_ATOMS atoms that copy_columns has copied: bytes 4 t to 4 t + 3 of atom i are
+     * fours[t * BM_BYTE_ATOMS + i], the first of them the lowest; zeros behind the last */
+    void (*column_bytes)(const float *v, int64_t count, const struct bm_dither *dither, int32_t *fours,
+                         struct bm_bytes *out);
+
+    /* products[i * BM_BYTE_QUERIES + b] += product of atom i, BM_BYTES_ABREAST of them, with query b; sums of bytes have no
+     * rounding, and are multiplied by the steps in double */
+    void (*byte_products)(const void *atoms, const struct bm_byte_layout *layout, const struct bm_bytes *of_atoms,
+                          const struct bm_byte_queries *queries, double *products);
 };
 
 /* The best kernels that this machine can run, chosen at the first call. The environment variable

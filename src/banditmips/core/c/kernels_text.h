@@ -57,6 +57,7 @@
 #include "text_rotation.h"
 #include "text_codes.h"
 #include "text_bit_sums.h"
+#include "text_bytes.h"
 
 extern const struct bm_kernels BM_KERNELS;
 const struct bm_kernels BM_KERNELS = {
@@ -122,4 +123,9 @@ const struct bm_kernels BM_KERNELS = {
     .cell_spread = cell_spread,
     .cell_scatter_f32 = cell_scatter_f32,
     .cell_scatter_f64 = cell_scatter_f64,
+    .row_bytes = row_bytes,
+    .copy_columns_f32 = copy_columns_f32,
+    .copy_columns_f64 = copy_columns_f64,
+    .column_bytes = column_bytes,
+    .byte_products = byte_products,
 };

@@ -70,11 +70,11 @@ static int bm_has_avx512(void)
     return bm_has_avx2() && bm_all(bm_ask(7).ebx, f | dq | cd | bw | vl) && bm_all(bm_saved_registers(), opmask_zmm);
 }
 
-/* AVX-512 that also counts bits (VPOPCNTDQ). */
-static int bm_has_avx512_popcount(void)
+/* AVX-512 that also multiplies bytes (VNNI) and counts bits (VPOPCNTDQ). */
+static int bm_has_avx512_bits_and_bytes(void)
 {
-    const uint32_t vpopcntdq = 1u << 14;
-    return bm_has_avx512() && bm_all(bm_ask(7).ecx, vpopcntdq);
+    const uint32_t vnni = 1u << 11, vpopcntdq = 1u << 14;
+    return bm_has_avx512() && bm_all(bm_ask(7).ecx, vnni | vpopcntdq);
 }
 
 #endif

@@ -1,0 +1,30 @@
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.rows import Rows
+
+BLOCK: Final = 48
+MOST_QUERIES: Final = 64
+
+def can_round(rows: Rows) -> bool: ...
+
+class ByteProducts:
+    def __init__(self, rows: Rows, queries: Sequence[NDArray[Any]], seed: int) -> None: ...
+    @property
+    def products(self) -> NDArray[np.float64]: ...
+    @property
+    def n_blocks(self) -> int: ...
+    def fill(self, blocks: NDArray[np.int64]) -> None: ...
+    def deviations(self, columns: NDArray[np.int64] | slice = ...) -> NDArray[np.float64]: ...
+    def radii(self, ends: Sequence[float]) -> list[float]: ...
+
+def reaching_best(
+    products: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    radii: Sequence[float],
+    k: int,
+    absolute: bool,
+) -> NDArray[np.int64] | None: ...

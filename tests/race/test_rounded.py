@@ -1,0 +1,150 @@
+"""Batches whose queries are answered by products of bytes."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import banditmips as bm
+from banditmips.core.byte_products import BLOCK, ByteProducts
+from banditmips.core.rows import Rows
+from banditmips.race import rounded
+from banditmips.race.costs import Costs
+
+
+@pytest.fixture(autouse=True)
+def costs_of_a_server(monkeypatch):
+    """Costs that do not depend on the machine."""
+    for module in ("direct", "query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+
+
+def normal(n=800, d=2_100, m=30, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(m, d)).astype(dtype)
+
+
+def best(atoms, queries, k, absolute=False):
+    scores = queries.astype(np.float64) @ atoms.astype(np.float64).T
+    return np.argsort(-np.abs(scores) if absolute else -scores, axis=1, kind="stable")[:, :k]
+
+
+@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_the_best_are_found_among_those_that_are_left(k, order, dtype, absolute):
+    atoms, queries = normal(dtype=dtype)
+    atoms = np.asarray(atoms, order=order)
+    result = bm.search(atoms, queries, k=k, absolute=absolute)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, k, absolute))
+    assert (result.delta_spent == 1e-3).all()
+    assert (result.n_survivors < k + 80).all()
+    assert (result.n_survivors >= k).all()
+    np.testing.assert_array_equal(result.n_multiplies, atoms.size + result.n_survivors * atoms.shape[1])
+    alone = [bm.search(atoms, query, k=k, absolute=absolute) for query in queries[:5]]
+    np.testing.assert_array_equal(result.scores[:5], [one.scores for one in alone])
+    assert result.exact.all()
+
+
+def test_an_index_answers_as_a_bare_array_does():
+    atoms, queries = normal(n=3_000, d=2_048, m=40)
+    result = bm.BanditMIPS().fit(atoms).search(queries, k=10)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 10))
+    assert (result.delta_spent[-8:] == 1e-3).all()
+    assert (result.n_survivors[-8:] < 100).all()
+
+
+def test_threads_and_seeds():
+    atoms, queries = normal()
+    one, two = (bm.search(atoms, queries, k=5, n_jobs=n_jobs) for n_jobs in (1, 2))
+    for name in ("indices", "scores", "n_multiplies", "n_survivors", "delta_spent"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name), err_msg=name)
+    other = bm.search(atoms, queries, k=5, seed=1)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    assert (one.n_survivors != other.n_survivors).any()
+
+
+def test_wrong_answers_are_as_rare_as_promised():
+    """The two best differ by less than a radius at delta = 0.1, and the filter alone decides."""
+    n, d, m, delta, n_wrong, n_trials = 400, 1_024, 32, 0.1, 0, 0
+    rng = np.random.default_rng(3)
+    for seed in range(12):
+        atoms, queries = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=(m, d)).astype(np.float32)
+        found = rounded.close_by_bytes(Rows([atoms]), list(queries), 2, False, delta, seed)
+        truth = best(atoms, queries, 2)
+        kept = [close for close in found if close is not None]
+        assert len(kept) == m
+        assert np.mean([close.size for close in kept]) < 10
+        n_wrong += sum(not set(of_query) <= set(close) for of_query, close in zip(truth.tolist(), kept, strict=True))
+        n_trials += m
+    assert n_wrong <= binom.ppf(1 - 1e-6, n_trials, delta)
+
+
+def test_products_of_bytes_that_cannot_tell_atoms_apart_end_after_a_few(monkeypatch):
+    """Spikes make steps as large as everything else; a sixteenth of the blocks shows it, and BLAS does the rest."""
+    atoms, queries = normal(n=2_000, d=1_024)
+    atoms[:, 5] = 1e4
+    queries[:, 9] = 1e4
+    n_filled = []
+    fill = ByteProducts.fill
+
+    class Counted(ByteProducts):
+        def fill(self, blocks):
+            n_filled.append(len(blocks))
+            fill(self, blocks)
+
+    monkeypatch.setattr(rounded, "ByteProducts", Counted)
+    result = bm.search(atoms, queries, k=10)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 10))
+    assert n_filled == [round(len(atoms) / BLOCK / 16)]
+    assert (result.delta_spent == 0.0).all()
+    assert (result.n_survivors == len(atoms)).all()
+
+
+def test_some_queries_may_still_need_blas():
+    """An entry of theirs that is large, and meets nothing but zeros, makes their steps large."""
+    atoms, queries = normal()
+    atoms[:, [9, 1_500]] = 0.0
+    queries[3, 9] = queries[20, 1_500] = 1e5
+    result = bm.search(atoms, queries, k=3)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 3))
+    spent = np.full(len(queries), 1e-3)
+    spent[[3, 20]] = 0.0
+    np.testing.assert_array_equal(result.delta_spent, spent)
+
+
+def test_ties_come_by_index_and_zeros_are_atoms_too():
+    atoms, queries = normal()
+    atoms[1::2] = atoms[::2]
+    atoms[100:200] = 0.0
+    result = bm.search(atoms, queries, k=4)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 4))
+    assert (result.delta_spent == 1e-3).all()
+    nothing = bm.search(np.zeros_like(atoms), queries, k=4)
+    np.testing.assert_array_equal(nothing.indices, np.tile(np.arange(4), (len(queries), 1)))
+    assert (nothing.scores == 0.0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e15, 1e18])
+def test_scales(scale):
+    atoms, queries = normal()
+    atoms, queries = (atoms * np.float32(scale)).astype(np.float32), queries
+    result = bm.search(atoms, queries, k=3)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 3))
+    assert (result.delta_spent == 1e-3).all()
+
+
+@pytest.mark.parametrize("change", [{"n": 300}, {"m": 3}, {"n": 384, "k": 384}])
+def test_batches_that_are_left_to_blas(change):
+    k = change.pop("k", 5)
+    atoms, queries = normal(**change)
+    result = bm.search(atoms, queries, k=k)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, k))
+    assert (result.delta_spent == 0.0).all()
+
+
+def test_delta_zero_needs_all_products():
+    atoms, queries = normal()
+    assert (bm.search(atoms, queries, delta=0.0).delta_spent == 0.0).all()
+    found = rounded.close_by_bytes(Rows([atoms]), list(queries), 1, False, 0.0, 0)
+    assert found == [None] * len(queries)
