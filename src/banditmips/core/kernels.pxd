@@ -112,14 +112,13 @@ cdef extern from "c/kernels.h" nogil:
             const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places
         ) noexcept nogil
 
-        double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d) noexcept nogil
-        double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d) noexcept nogil
-        void (*scaled_rest_f32)(
+        double (*scaled_rest_f32)(
             const double *q, const float *c, double part, const double *scale, int64_t d, float *out
         ) noexcept nogil
-        void (*scaled_rest_f64)(
+        double (*scaled_rest_f64)(
             const double *q, const double *c, double part, const double *scale, int64_t d, float *out
         ) noexcept nogil
+        double (*largest_size)(const float *x, int64_t n) noexcept nogil
         void (*centred)(const float *v, const float *c, int64_t d, float *x, bm_centred *out) noexcept nogil
 
         void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil

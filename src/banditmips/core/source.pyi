@@ -1,6 +1,3 @@
-import numpy as np
-from numpy.typing import NDArray
-
 from banditmips.core.survivors import Survivors
 
 class Source:

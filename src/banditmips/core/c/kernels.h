@@ -122,12 +122,14 @@ struct bm_kernels {
     double (*l1_f32)(const float *a, const float *b, int64_t d);
     double (*l1_f64)(const double *a, const double *b, int64_t d);
 
-    /* max |q - part * c|, NaN if there is a NaN; and out = (q - part * c) * scale[0] * scale[1] */
-    double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d);
-    double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d);
-    void (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d, float *out);
-    void (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
-                            float *out);
+    /* out = (q - part * c) * scale[0] * scale[1]; returns max |q - part * c|, NaN if there is a NaN */
+    double (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d,
+                              float *out);
+    double (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
+                              float *out);
+
+    /* max |x|, NaN passed over; 0 for no numbers */
+    double (*largest_size)(const float *x, int64_t n);
 
     /* The largest lower end of n intervals, middle or |middle| less radius, NaN passed over; and the places of those whose
      * upper ends reach a bar, or are NaN: how many, and which. */
