@@ -36,8 +36,9 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     }
     struct bm_moments moments;
     double three[3], sum = 0;
-    k->moments_f32(a, n, &moments);
-    k->moments_f64(c, n, &moments);
+    double *in_double = NEW(double, n, 0);
+    k->moments_f32(a, n, in_double, &moments);
+    k->moments_f64(c, n, NULL, &moments);
     sum += k->dot_f32(a, b, n) + k->dot_f64(c, e, n) + k->dot_exact_f32(a, c, n) + k->dot_exact_f64(c, e, n);
     const float *four_f32[] = {a, b, b, a};
     const double *four_f64[] = {c, e, e, c};

@@ -51,7 +51,7 @@ class Kernels(ctypes.Structure):
 
     _fields_ = [
         ("name", ctypes.c_char_p),
-        *_both_precisions("moments", None, POINTER, INT64, POINTER),
+        *_both_precisions("moments", None, POINTER, INT64, POINTER, POINTER),
         *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("products", None, POINTER, INT64, INT64, POINTER, INT64, POINTER),
         ("largest_f32", ctypes.CFUNCTYPE(FLOAT, POINTER, INT64, INT)),

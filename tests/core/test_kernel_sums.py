@@ -29,8 +29,13 @@ def pair(d, precision, scale=1.0):
 
 
 def moments(kernels, q):
-    out = np.full(5, -1.0)  # four doubles, and a count of 64 bits
-    getattr(kernels, f"moments_f{8 * q.itemsize}")(q, q.size, out)
+    out, wide = np.full(5, -1.0), np.full(q.size + 1, 99.0)  # four doubles, and a count of 64 bits
+    measure = getattr(kernels, f"moments_f{8 * q.itemsize}")
+    measure(q, q.size, wide, out)
+    np.testing.assert_array_equal(wide, np.append(q.astype(np.float64), 99.0))
+    alone = np.full(5, -1.0)
+    measure(q, q.size, None, alone)
+    np.testing.assert_array_equal(alone, out)
     assert out.view(np.int64)[4] == np.count_nonzero(q)
     return out[:4]
 

@@ -66,7 +66,7 @@ cdef class CachedSource(SampleSource):
         bm_kernels().gather(
             dtype, cnp.PyArray_DATA(row), row.itemsize, &self._order[0], p, &self._entries[0]
         )
-        bm_kernels().moments_f64(&self._entries[0], p, &moments)
+        bm_kernels().moments_f64(&self._entries[0], p, NULL, &moments)
         self.alive.begin_again(self._n_atoms)
         self.size = self.n_multiplies = 0
         squares = moments.squares

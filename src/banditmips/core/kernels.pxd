@@ -82,8 +82,8 @@ cdef extern from "c/kernels.h" nogil:
     cdef struct Kernels "bm_kernels":
         const char *name
 
-        void (*moments_f32)(const float *q, int64_t d, bm_moments *out) noexcept nogil
-        void (*moments_f64)(const double *q, int64_t d, bm_moments *out) noexcept nogil
+        void (*moments_f32)(const float *q, int64_t d, double *wide, bm_moments *out) noexcept nogil
+        void (*moments_f64)(const double *q, int64_t d, double *wide, bm_moments *out) noexcept nogil
         double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*products_f32)(

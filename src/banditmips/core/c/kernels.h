@@ -83,8 +83,9 @@ struct bm_kernels {
 
     /* ---- Sums over the coordinates of rows ---- */
 
-    void (*moments_f32)(const float *q, int64_t d, struct bm_moments *out);
-    void (*moments_f64)(const double *q, int64_t d, struct bm_moments *out);
+    /* The numbers themselves go to `wide`, unless it is NULL. */
+    void (*moments_f32)(const float *q, int64_t d, double *wide, struct bm_moments *out);
+    void (*moments_f64)(const double *q, int64_t d, double *wide, struct bm_moments *out);
 
     /* sum(a * b). Float products overflow into a second look in double, and below 1e-38 they vanish. */
     double (*dot_f32)(const float *a, const float *b, int64_t d);

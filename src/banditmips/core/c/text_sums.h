@@ -193,7 +193,7 @@ static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) 
     out->squares = squares;
 }
 
-static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
+static void F(moments)(const REAL *q, int64_t d, double *wide, struct bm_moments *out) {
     enum { STRETCH = 1024 };
     v_f64 total = {0}, size = {0}, squares = {0}, nonzero = {0};
     V largest0 = {0}, largest1 = {0};
@@ -220,6 +220,13 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
             s0 += x * x;
             n0 += F(nonzero)(x);
             largest0 = F(max)(F(abs)(x), largest0);
+        }
+        if (wide) { /* while the stretch is in the first cache */
+            for (j = start; end - j >= LANES_f64; j += LANES_f64) store_f64(wide + j, F(load_wide)(q + j));
+            for (; j < end; j++) {
+                LOAD_UNALIGNED(REAL, x, q + j);
+                wide[j] = x;
+            }
         }
         total += F(widen)(t0 + t1);
         size += F(widen)(a0 + a1);
