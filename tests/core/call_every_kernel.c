@@ -70,8 +70,9 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     }
     struct bm_moments moments;
     double three[3], sum = 0;
-    k->moments_f32(a, n, &moments);
-    k->moments_f64(c, n, &moments);
+    double *in_double = NEW(double, n, 0);
+    k->moments_f32(a, n, in_double, &moments);
+    k->moments_f64(c, n, NULL, &moments);
     sum += k->dot_f32(a, b, n) + k->dot_f64(c, e, n) + k->dot_exact_f32(a, c, n) + k->dot_exact_f64(c, e, n);
     const float *four_f32[] = {a, b, b, a};
     const double *four_f64[] = {c, e, e, c};
@@ -177,9 +178,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     uint8_t *dither = NEW(uint8_t, n, 0);
     struct bm_centred rest;
     const double scale[2] = {0.5, 2};
-    sum += k->largest_rest_f32(c, a, 0.5, n) + k->largest_rest_f64(c, e, 0.5, n);
-    k->scaled_rest_f32(c, a, 0.5, scale, n, x);
-    k->scaled_rest_f64(c, e, 0.5, scale, n, x);
+    sum += k->scaled_rest_f32(c, a, 0.5, scale, n, x) + k->scaled_rest_f64(c, e, 0.5, scale, n, x);
+    sum += k->largest_size(x, n);
     k->centred(a, b, n, x, &rest);
     for (int64_t j = 0; j < n; j++) {
         x[j] = (float)(j % 29) / 9 - 1.3f;

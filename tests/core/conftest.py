@@ -63,7 +63,7 @@ class Kernels(ctypes.Structure):
 
     _fields_ = [
         ("name", ctypes.c_char_p),
-        *_both_precisions("moments", None, POINTER, INT64, POINTER),
+        *_both_precisions("moments", None, POINTER, INT64, POINTER, POINTER),
         *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("products", None, POINTER, INT64, INT64, POINTER, INT64, POINTER),
         ("largest_f32", ctypes.CFUNCTYPE(FLOAT, POINTER, INT64, INT)),
@@ -77,8 +77,8 @@ class Kernels(ctypes.Structure):
         *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
-        *_both_precisions("largest_rest", DOUBLE, POINTER, POINTER, DOUBLE, INT64),
-        *_both_precisions("scaled_rest", None, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
+        *_both_precisions("scaled_rest", DOUBLE, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
+        ("largest_size", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64)),
         ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),
         ("reaching", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, POINTER)),
         ("centred", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER)),

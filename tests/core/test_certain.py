@@ -162,8 +162,8 @@ def test_axes_shorten_the_intervals_of_atoms_that_lie_along_them():
 
 def test_an_index_keeps_axes_through_adding_saving_and_pickling(tmp_path):
     rng = np.random.default_rng(0)
-    query = rng.normal(size=4_000)
-    atoms = (rng.normal(size=(300, 1)) * query + 0.3 * rng.normal(size=(300, 4_000))).astype(np.float32)
+    query = rng.normal(size=40_000)
+    atoms = (rng.normal(size=(300, 1)) * query + 0.3 * rng.normal(size=(300, 40_000))).astype(np.float32)
     index = bm.BanditMIPS().fit(atoms[:200])
     assert "1 axis" in index.explain(query)
     index.add(atoms[200:])
@@ -172,7 +172,7 @@ def test_an_index_keeps_axes_through_adding_saving_and_pickling(tmp_path):
         assert "1 axis" in other.explain(query)
         result = other.search(query)
         assert result.indices[0] == np.argmax(atoms @ query)
-        assert result.n_multiplies <= 8 * 4_000  # certain bounds leave a few
+        assert result.n_multiplies <= 8 * 40_000  # certain bounds leave a few
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

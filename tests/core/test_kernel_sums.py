@@ -29,8 +29,13 @@ def pair(d, precision, scale=1.0):
 
 
 def moments(kernels, q):
-    out = np.full(5, -1.0)  # four doubles, and a count of 64 bits
-    getattr(kernels, f"moments_f{8 * q.itemsize}")(q, q.size, out)
+    out, wide = np.full(5, -1.0), np.full(q.size + 1, 99.0)  # four doubles, and a count of 64 bits
+    measure = getattr(kernels, f"moments_f{8 * q.itemsize}")
+    measure(q, q.size, wide, out)
+    np.testing.assert_array_equal(wide, np.append(q.astype(np.float64), 99.0))
+    alone = np.full(5, -1.0)
+    measure(q, q.size, None, alone)
+    np.testing.assert_array_equal(alone, out)
     assert out.view(np.int64)[4] == np.count_nonzero(q)
     return out[:4]
 
@@ -168,11 +173,9 @@ def test_what_is_left_of_a_query(kernels, precision, d, place):
     centre, query = pair(d, precision)
     centre, query = place(centre), place(query.astype(np.float64))
     rest = query - 0.7 * centre.astype(np.float64)
-    assert getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.7, d) == pytest.approx(
-        np.abs(rest).max(initial=0.0), rel=1e-12
-    )
-    out = np.full(d + 1, 99, np.float32)
-    getattr(kernels, f"scaled_rest_{precision}")(query, centre, 0.7, np.array([2.0**-600, 2.0**598]), d, out)
+    out, scale = np.full(d + 1, 99, np.float32), np.array([2.0**-600, 2.0**598])
+    largest = getattr(kernels, f"scaled_rest_{precision}")(query, centre, 0.7, scale, d, out)
+    assert largest == pytest.approx(np.abs(rest).max(initial=0.0), rel=1e-12)
     np.testing.assert_allclose(out[:d], 0.25 * rest, rtol=1e-6, atol=1e-6)
     assert out[d] == 99
 
@@ -182,10 +185,17 @@ def test_a_nan_is_the_largest_that_is_left(kernels, precision, d):
     for place in {0, d // 2, d - 1}:
         centre, query = pair(d, precision)
         query = query.astype(np.float64)
+        out, scale = np.empty(d, np.float32), np.ones(2)
         query[place] = np.nan
-        assert np.isnan(getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.0, d))
+        assert np.isnan(getattr(kernels, f"scaled_rest_{precision}")(query, centre, 0.0, scale, d, out))
         query[place] = -np.inf
-        assert getattr(kernels, f"largest_rest_{precision}")(query, centre, 0.0, d) == np.inf
+        assert getattr(kernels, f"scaled_rest_{precision}")(query, centre, 0.0, scale, d, out) == np.inf
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_the_largest_size(kernels, d):
+    x = np.random.default_rng(d).normal(size=d).astype(np.float32)
+    assert kernels.largest_size(x, d) == np.abs(x).max(initial=0.0)
 
 
 @pytest.mark.parametrize("d", SIZES)

@@ -38,7 +38,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     sample_source     <- source, statistics, survivors
     cached_source     <- kernels, sample_source, statistics, survivors
     code_source       <- certain, codes, kernels, numbers, source, survivors
-    answer            <- certain, code_source, codes, loop, records, rule, source, survivors
+    answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
     products          <- certain, kernels, maps, rows, survivors
     direct            <- certain, kernels, products, rows, survivors
     sparse_products   <- kernels

@@ -9,12 +9,13 @@ from banditmips.core.certain cimport ScoreMap
 from banditmips.core.certain import CertainBounds, MeasuredQuery
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes cimport Codes
+from banditmips.core.exact cimport Exact
 from banditmips.core.loop import Outcome, can_lead, lead, race
 from banditmips.core.source cimport Source
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule
 from banditmips.core.rule cimport drop_by_intervals
-from banditmips.core.survivors cimport Survivors, ranked
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 
 class Known:
@@ -73,7 +74,7 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     return answer_survivors(known, alive, query, scores, exact, limits, times)
 
 
-def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limits, times):
+def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact, limits, times):
     """Go on where certain bounds have left these, with intervals filled in if there are any bounds; see `answer`."""
     cdef Codes codes = known.codes
     cdef int64_t n_multiplies = 0
@@ -87,7 +88,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, exact, limi
     rule = CodeRule(limits.delta, codes.n)
     source = CodeSource(alive, codes, query, known.dither, scores, times)
     source.n_multiplies = n_multiplies
-    source.row_cost = exact.cost(alive.row_array[:1])
+    source.row_cost = exact.cost_of(alive.rows, 1)
     source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms
     if alive.n <= alive.k:
         return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
@@ -109,8 +110,9 @@ cdef bint _leaders_pay(Survivors alive, times, Codes codes):
     )
     if 2.0 * alive.k * times.row > rest:
         return False
-    places = alive.leaders(alive.k)
-    cdef double kth = ranked(alive, places[alive.k - 1])
+    for t in range(alive.n):
+        alive.lower[t] = ranked(alive, t)
+    cdef double kth = kth_largest(alive.lower, alive.n, alive.k, alive.heap)
     for t in range(alive.n):
         n_losing += ranked(alive, t) + alive.radius[t] < kth
     return 2 * n_losing >= alive.n

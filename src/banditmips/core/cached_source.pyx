@@ -66,7 +66,7 @@ cdef class CachedSource(SampleSource):
         bm_kernels().gather(
             dtype, cnp.PyArray_DATA(row), row.itemsize, &self._order[0], p, &self._entries[0]
         )
-        bm_kernels().moments_f64(&self._entries[0], p, &moments)
+        bm_kernels().moments_f64(&self._entries[0], p, NULL, &moments)
         self.alive.begin_again(self._n_atoms)
         self.size = self.n_multiplies = 0
         squares = moments.squares
@@ -87,7 +87,7 @@ cdef class CachedSource(SampleSource):
     cpdef bint can_go_on(self, int64_t size) except -1:
         return self.alive.n * size <= self._most_values
 
-    cpdef int64_t seen(self, places) except -1:
+    cdef int64_t seen(self, const int64_t* places, Py_ssize_t count) except -1:
         return 0
 
     cpdef int advance(self, int64_t size) except -1:

@@ -68,13 +68,13 @@ cdef class MeasuredQuery:
         self.given = given
         if given.dtype == np.float32:
             singles = given
-            bm_kernels().moments_f32(&singles[0], singles.shape[0], &self.moments)
-            self.exact = given.astype(np.float64)
+            self.exact = np.empty(singles.shape[0])
             self._exact = self.exact
+            bm_kernels().moments_f32(&singles[0], singles.shape[0], <double*> &self._exact[0], &self.moments)
         else:
             self.exact = given
             self._exact = given
-            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], &self.moments)
+            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], NULL, &self.moments)
 
     @property
     def total(self):

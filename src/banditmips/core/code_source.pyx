@@ -4,7 +4,7 @@ The query is rotated once, when the first cells are asked for, and rounded to a 
 Rounding is random (by the seed's dither), so that its error too is sub-Gaussian, with half a step for each cell.
 """
 
-from libc.math cimport INFINITY, fabs, frexp, isfinite, ldexp, sqrt
+from libc.math cimport INFINITY, fabs, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memset
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport Codes
-from banditmips.core.kernels cimport bm_kernels, bm_moments
+from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
@@ -50,9 +50,7 @@ cdef class RotatedQuery:
 
     def __init__(self, Codes codes, const double[::1] query, const uint8_t[::1] dither):
         cdef int64_t d = codes.rotation.d, width = codes.rotation.width
-        cdef double part = 0.0, product = codes.centre_product(&query[0]), largest
-        cdef double[2] scale
-        cdef bm_moments moments
+        cdef double part = 0.0, product = codes.centre_product(&query[0])
         cdef int exponent = 0
         self.codes, self.dither, self.has_fine = codes, dither, False
         self.rotated = np.empty(width, dtype=np.float32)
@@ -60,22 +58,14 @@ cdef class RotatedQuery:
         if LEAST_SQUARE < codes.centre_square and isfinite(codes.centre_square) and isfinite(product):
             part = product / codes.centre_square
         with nogil:
-            largest = codes.largest_rest(&query[0], part)
-            if not isfinite(largest):
+            if not isfinite(codes.scaled_rest(&query[0], part, &exponent, &self.rotated[0])):
                 part = 0.0
-                largest = codes.largest_rest(&query[0], part)
-            if largest > 0.0:
-                frexp(largest, &exponent)
-                exponent -= 1  # so that the unit itself is a finite number
-            # In two steps: the inverse of the smallest numbers is infinite.
-            scale[0] = ldexp(1.0, -(exponent // 2))
-            scale[1] = ldexp(1.0, -(exponent - exponent // 2))
-            codes.scaled_rest(&query[0], part, scale, &self.rotated[0])
+                codes.scaled_rest(&query[0], part, &exponent, &self.rotated[0])
             memset(&self.rotated[0] + d, 0, (width - d) * sizeof(float))
             self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
             codes.rotation.apply(&self.rotated[0])
-            bm_kernels().moments_f32(&self.rotated[0], width, &moments)
-        self.along, self.on_centre, self.unit, self.largest = part, product, ldexp(1.0, exponent), moments.largest
+            self.largest = bm_kernels().largest_size(&self.rotated[0], width)
+        self.along, self.on_centre, self.unit = part, product, ldexp(1.0, exponent)
         self.coarse_step, coarse, totals = self._rounded(COARSE_BITS)
         self.coarse, self.coarse_totals = coarse, totals
 

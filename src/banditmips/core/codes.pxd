@@ -20,8 +20,8 @@ cdef class Codes:
     cdef double centre_at(self, int64_t j) noexcept nogil
     cdef double centre_product(self, const double* query) noexcept nogil
     cdef double rest_product(self, const float* x) noexcept nogil
-    cdef double largest_rest(self, const double* query, double part) noexcept nogil
-    cdef void scaled_rest(self, const double* query, double part, const double* scale, float* out) noexcept nogil
+    cdef double scaled_rest(self, const double* v, double part, int* exponent, float* out) noexcept nogil
+    cdef double _scaled_rest(self, const double* v, double part, const double* scale, float* out) noexcept nogil
     cdef const double[::1] _along
     cdef const int64_t[::1] _ends
     cdef const float[:, ::1] _scales, _errors

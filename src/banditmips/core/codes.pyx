@@ -47,6 +47,14 @@ def bytes_for_atom(int64_t n_cells, int n_bits):
     return n_bits * n_cells // 8 + 8 * n_rungs + 8
 
 
+cdef int exponent_of(double largest) noexcept nogil:
+    """The exponent of a power of two close to a number, that is itself finite; 0 where there is none."""
+    cdef int exponent = 1
+    if isfinite(largest) and largest > 0.0:
+        frexp(largest, &exponent)
+    return exponent - 1
+
+
 cdef class Codes:
     """Codes of n atoms.
 
@@ -181,23 +189,30 @@ cdef class Codes:
             product += <double> x[j] * self._centre32[j]
         return product
 
-    cdef double largest_rest(self, const double* query, double part) noexcept nogil:
-        """The size of the largest entry of a query less so much of the centre."""
-        if self.single_centre:
-            return bm_kernels().largest_rest_f32(query, &self._centre32[0], part, self.rotation.d)
-        return bm_kernels().largest_rest_f64(query, &self._centre64[0], part, self.rotation.d)
+    cdef double scaled_rest(self, const double* v, double part, int* exponent, float* out) noexcept nogil:
+        """Fill in a vector less so much of the centre, over 2^exponent; return the size of its largest entry.
 
-    cdef void scaled_rest(self, const double* query, double part, const double* scale, float* out) noexcept nogil:
-        """A query less so much of the centre, in single precision, times both numbers of `scale`."""
+        The exponent is 0 where squares in single precision neither overflow nor lose anything that counts.
+        """
+        cdef double[2] scale
+        scale[0] = scale[1] = 1.0
+        exponent[0] = 0
+        cdef double largest = self._scaled_rest(v, part, scale, out)
+        if not 1e-9 < largest < 1e9:
+            exponent[0] = exponent_of(largest)
+            # In two steps: the inverse of the smallest numbers is infinite.
+            scale[0], scale[1] = ldexp(1.0, -(exponent[0] // 2)), ldexp(1.0, -(exponent[0] - exponent[0] // 2))
+            self._scaled_rest(v, part, scale, out)
+        return largest
+
+    cdef double _scaled_rest(self, const double* v, double part, const double* scale, float* out) noexcept nogil:
         if self.single_centre:
-            bm_kernels().scaled_rest_f32(query, &self._centre32[0], part, scale, self.rotation.d, out)
-        else:
-            bm_kernels().scaled_rest_f64(query, &self._centre64[0], part, scale, self.rotation.d, out)
+            return bm_kernels().scaled_rest_f32(v, &self._centre32[0], part, scale, self.rotation.d, out)
+        return bm_kernels().scaled_rest_f64(v, &self._centre64[0], part, scale, self.rotation.d, out)
 
     cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil:
         cdef int64_t j, d = self.rotation.d
         cdef double along = 0.0, unit = 1.0
-        cdef double[2] scale
         cdef bm_centred rest
         cdef int exponent = 0
         memset(x + d, 0, (self.rotation.width - d) * sizeof(float))
@@ -208,21 +223,15 @@ cdef class Codes:
         if not 1e-15 < rest.largest < 1e15:
             # Scaled by a power of two before they become single precision, so that nothing over- or underflows.
             if real is double:
-                rest.largest = self.largest_rest(v, 1.0)
+                rest.largest = self.scaled_rest(v, 1.0, &exponent, x)
             else:
                 rest.largest = 0.0
                 for j in range(d):
                     rest.largest = max(rest.largest, abs(<double> v[j] - self.centre_at(j)))
-            if isfinite(rest.largest) and rest.largest > 0.0:
-                frexp(rest.largest, &exponent)
-                exponent -= 1  # so that the unit itself is a finite number
-            unit = ldexp(1.0, exponent)
-            scale[0], scale[1] = ldexp(1.0, -(exponent // 2)), ldexp(1.0, -(exponent - exponent // 2))
-            if real is double:
-                self.scaled_rest(v, 1.0, scale, x)
-            else:
+                exponent = exponent_of(rest.largest)
                 for j in range(d):
-                    x[j] = <float> ((<double> v[j] - self.centre_at(j)) * scale[0] * scale[1])
+                    x[j] = <float> ldexp(<double> v[j] - self.centre_at(j), -exponent)
+            unit = ldexp(1.0, exponent)
             along = unit * self.rest_product(x)
             rest.square = bm_kernels().dot_f32(x, x, d)
         (<double*> &self._along[row])[0] = along

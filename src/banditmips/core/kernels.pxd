@@ -114,8 +114,8 @@ cdef extern from "c/kernels.h" nogil:
     cdef struct Kernels "bm_kernels":
         const char *name
 
-        void (*moments_f32)(const float *q, int64_t d, bm_moments *out) noexcept nogil
-        void (*moments_f64)(const double *q, int64_t d, bm_moments *out) noexcept nogil
+        void (*moments_f32)(const float *q, int64_t d, double *wide, bm_moments *out) noexcept nogil
+        void (*moments_f64)(const double *q, int64_t d, double *wide, bm_moments *out) noexcept nogil
         double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*products_f32)(
@@ -158,14 +158,13 @@ cdef extern from "c/kernels.h" nogil:
             const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places
         ) noexcept nogil
 
-        double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d) noexcept nogil
-        double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d) noexcept nogil
-        void (*scaled_rest_f32)(
+        double (*scaled_rest_f32)(
             const double *q, const float *c, double part, const double *scale, int64_t d, float *out
         ) noexcept nogil
-        void (*scaled_rest_f64)(
+        double (*scaled_rest_f64)(
             const double *q, const double *c, double part, const double *scale, int64_t d, float *out
         ) noexcept nogil
+        double (*largest_size)(const float *x, int64_t n) noexcept nogil
         void (*centred)(const float *v, const float *c, int64_t d, float *x, bm_centred *out) noexcept nogil
 
         void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil

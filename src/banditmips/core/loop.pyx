@@ -6,8 +6,11 @@ whatever rule says who is beaten. A trace is a record of what this loop did.
 
 from libc.math cimport INFINITY, fabs, isnan
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc, qsort
 
 import numpy as np
+
+cimport numpy as cnp
 
 from banditmips.core.exact cimport Exact
 from banditmips.core.records import Round, StopReason
@@ -15,10 +18,10 @@ from banditmips.core.rule cimport Rule, drop_by_intervals, round_share
 from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest
 
+cnp.import_array()
+
 N_TRACED = 32
 """Leading atoms that a trace keeps for each round."""
-_FEW = 64
-"""Scores that are sorted as fast as the best of them are found."""
 _SEPARATED, _EXHAUSTED = StopReason.SEPARATED, StopReason.EXHAUSTED
 _FINISHED, _EPSILON, _BUDGET = StopReason.FINISHED_EXACTLY, StopReason.EPSILON, StopReason.BUDGET
 
@@ -40,39 +43,97 @@ class Limits:
         self.delta, self.epsilon, self.budget, self.traced = delta, epsilon, budget, traced
 
 
-class Outcome:
+cdef struct Candidate:
+    # A score as it is ranked, where its interval ends, what comes first of equals, and its place.
+    double rank
+    double upper
+    int64_t tie
+    int64_t place
+
+
+cdef int _compare(const void* first, const void* second) noexcept nogil:
+    """The best comes first, and what is not a number last."""
+    cdef const Candidate* a = <const Candidate*> first
+    cdef const Candidate* b = <const Candidate*> second
+    if isnan(a.rank) or isnan(b.rank):
+        if isnan(a.rank) != isnan(b.rank):
+            return 1 if isnan(a.rank) else -1
+    elif a.rank != b.rank:
+        return -1 if a.rank > b.rank else 1
+    return -1 if a.tie < b.tie else 1
+
+
+cdef void* room_for(Py_ssize_t size) except NULL:
+    """Memory, which whoever asks for it gives back."""
+    cdef void* room = malloc(max(size, <Py_ssize_t> 1))
+    if room == NULL:
+        raise MemoryError("there is no memory for a list of survivors")
+    return room
+
+
+cdef class Outcome:
     """How a race ended: the survivors with their estimates, intervals and costs.
 
     `n_raced` atoms took part in the first round. `handed_over` says that the race ended where its source did, with the
     answer still open. `time_spent` is what it has taken, in nanoseconds, by the costs that the race was planned with.
     """
 
-    __slots__ = (
-        "delta_spent", "exact", "handed_over", "n_multiplies", "n_raced", "n_rounds", "n_survivors", "radius", "rounds", "scores",
-        "stop_reason", "survivors", "time_spent",
-    )  # fmt: skip
+    cdef public object survivors, scores, radius, exact, stop_reason, rounds
+    cdef public int64_t n_multiplies
+    cdef public Py_ssize_t n_survivors, n_raced
+    cdef public int n_rounds
+    cdef public bint handed_over
+    cdef public double delta_spent, time_spent
 
     def __init__(self, Survivors alive, stop_reason, *, exact=False, n_multiplies=0, n_rounds=0, delta_spent=0.0, rounds=()):
         self.survivors = alive.row_array.copy()
         self.scores = alive.estimate_array.copy()
         self.radius = alive.radius_array.copy()
-        self.exact = np.full(alive.n, exact)
+        self.exact = np.ones(alive.n, dtype=np.bool_) if exact else np.zeros(alive.n, dtype=np.bool_)
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
         self.handed_over, self.n_raced, self.time_spent = False, alive.n, 0.0
         if alive.n_known:
             self._adopt(alive)
 
+    cdef void _adopt(self, Survivors alive):
+        """Take exact scores that are known already."""
+        cdef double* scores = <double*> cnp.PyArray_DATA(self.scores)
+        cdef double* radius = <double*> cnp.PyArray_DATA(self.radius)
+        cdef uint8_t* exact = <uint8_t*> cnp.PyArray_DATA(self.exact)
+        cdef double score
+        cdef Py_ssize_t t
+        for t in range(alive.n):
+            score = alive.known_score(alive.rows[t])
+            if not isnan(score):
+                scores[t], radius[t], exact[t] = score, 0.0, 1
+
     def best(self, Py_ssize_t k, bint absolute):
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
-        scores = np.abs(self.scores) if absolute else self.scores
-        if scores.size <= max(2 * k, _FEW):
-            return np.lexsort((self.survivors, -scores))[:k]
-        bar = np.partition(scores, scores.size - k)[scores.size - k]
-        places = np.flatnonzero(scores >= bar)
-        return places[np.lexsort((self.survivors[places], -scores[places]))[:k]]
+        cdef const double[::1] scores = self.scores
+        cdef const int64_t[::1] rows = self.survivors
+        cdef Py_ssize_t t, n = scores.shape[0], found = 0
+        cdef double bar = -INFINITY
+        cdef Candidate* order = <Candidate*> room_for(n * sizeof(Candidate) + (n + k) * sizeof(double))
+        cdef double* ranks = <double*> (order + n)
+        with nogil:
+            for t in range(n):
+                ranks[t] = fabs(scores[t]) if absolute else scores[t]
+            if 0 < k < n:
+                bar = kth_largest(ranks, n, k, ranks + n)
+            for t in range(n):
+                if not ranks[t] < bar:
+                    order[found].rank, order[found].tie, order[found].place = ranks[t], rows[t], t
+                    found += 1
+            qsort(order, found, sizeof(Candidate), _compare)
+        places = np.empty(min(k, found), dtype=np.int64)
+        cdef int64_t* out = <int64_t*> cnp.PyArray_DATA(places)
+        for t in range(min(k, found)):
+            out[t] = order[t].place
+        free(order)
+        return places
 
-    def best_exactly(self, Py_ssize_t k, bint absolute, exact):
+    def best_exactly(self, Py_ssize_t k, bint absolute, Exact exact):
         """The k best survivors with their exact scores, best first, and the multiplies of everything."""
         places = self.best(k, absolute)
         rows, scores = self.survivors[places], self.scores[places]
@@ -83,19 +144,8 @@ class Outcome:
             rows, scores = rows[order], scores[order]
         return (rows, scores), self.n_multiplies + exact.cost(rows[left] if left.size else rows[:0])
 
-    def _adopt(self, Survivors alive):
-        """Take exact scores that are known already."""
-        cdef double[::1] scores = self.scores, radius = self.radius
-        cdef uint8_t[::1] exact = self.exact.view(np.uint8)
-        cdef double score
-        cdef Py_ssize_t t
-        for t in range(alive.n):
-            score = alive.known_score(alive.rows[t])
-            if not isnan(score):
-                scores[t], radius[t], exact[t] = score, 0.0, 1
 
-
-def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
+def race(Source source, Rule rule, Exact exact, limits, n_rounds=0, hands_over=None):
     """Run one query's race.
 
     Parameters
@@ -152,7 +202,7 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
                 reason = _SEPARATED
     if reason is _BUDGET and number > n_rounds:
         rule.complete_radius(source, number)
-    outcome = Outcome(
+    cdef Outcome outcome = Outcome(
         alive, reason, exact=reason is _EXHAUSTED, n_multiplies=source.n_multiplies, n_rounds=number,
         delta_spent=spent, rounds=rounds,
     )  # fmt: skip
@@ -167,10 +217,10 @@ def race(Source source, Rule rule, exact, limits, n_rounds=0, hands_over=None):
     return outcome
 
 
-def _next_step(Source source, exact, limits):
+cdef tuple _next_step(Source source, Exact exact, limits):
     """Choose how many cells to reach next, or say why to stop sampling instead."""
     left = None if limits.budget is None else limits.budget - source.n_multiplies
-    can_finish = left is None or exact.cost(source.alive.row_array) - source.seen(slice(None)) <= left
+    can_finish = left is None or _cost_of_all(source, exact) <= left
     if source.with_replacement and source.size >= source.population:
         return source.size, _FINISHED if can_finish else _BUDGET
     size = source.next_size()
@@ -183,6 +233,11 @@ def _next_step(Source source, exact, limits):
         if size <= source.size:
             return source.size, _BUDGET
     return size, None
+
+
+cdef int64_t _cost_of_all(Source source, Exact exact) except -1:
+    """Multiplies that the exact scores of all survivors take still."""
+    return exact.cost_of(source.alive.rows, source.alive.n) - source.seen(NULL, source.alive.n)
 
 
 def record(Source source, Py_ssize_t n_survivors):
@@ -206,15 +261,19 @@ def can_lead(Survivors alive, exact, limits, int64_t n_multiplies):
 
 def lead(Survivors alive, Exact exact):
     """Compute the exact scores of the k leaders, which raises the bar; return the multiplies that this took."""
-    cdef int64_t[::1] rows = np.empty(alive.k, dtype=np.int64)
-    cdef Py_ssize_t t, count = alive.find_leaders(min(alive.k, alive.n), &rows[0])
+    cdef int64_t* rows = <int64_t*> room_for(alive.k * sizeof(int64_t))
+    cdef Py_ssize_t t, count = alive.find_leaders(min(alive.k, alive.n), rows)
     cdef double score, least = INFINITY
-    for t in range(count):
-        rows[t] = alive.rows[rows[t]]
-    cdef int64_t n_multiplies = _learn(alive, &rows[0], count, exact)
-    for t in range(count):
-        score = alive.known_score(rows[t])
-        least = min(least, fabs(score) if alive.absolute else score)
+    cdef int64_t n_multiplies
+    try:
+        for t in range(count):
+            rows[t] = alive.rows[rows[t]]
+        n_multiplies = _learn(alive, rows, count, exact)
+        for t in range(count):
+            score = alive.known_score(rows[t])
+            least = min(least, fabs(score) if alive.absolute else score)
+    finally:
+        free(rows)
     if count == alive.k:
         alive.bar = max(alive.bar, least)
     return n_multiplies
@@ -226,74 +285,97 @@ def learn(Survivors alive, const int64_t[::1] rows, Exact exact):
 
 
 cdef int64_t _learn(Survivors alive, const int64_t* rows, Py_ssize_t count, Exact exact) except -1:
-    cdef int64_t[::1] fresh = np.empty(count, dtype=np.int64)
-    cdef double[::1] scores = np.empty(count)
+    cdef int64_t* fresh = <int64_t*> room_for(count * (sizeof(int64_t) + sizeof(double)))
+    cdef double* scores = <double*> (fresh + count)
     cdef Py_ssize_t t, n_fresh = 0
-    for t in range(count):
-        if isnan(alive.known_score(rows[t])):
-            fresh[n_fresh] = rows[t]
-            n_fresh += 1
-    exact.fill(&fresh[0], n_fresh, &scores[0])
-    alive.make_room_for_known(n_fresh)
-    for t in range(n_fresh):
-        alive.learn(fresh[t], scores[t])
-    return exact.cost_of(&fresh[0], n_fresh)
+    try:
+        for t in range(count):
+            if isnan(alive.known_score(rows[t])):
+                fresh[n_fresh] = rows[t]
+                n_fresh += 1
+        if n_fresh == 0:
+            return 0
+        exact.fill(fresh, n_fresh, scores)
+        alive.make_room_for_known(n_fresh)
+        for t in range(n_fresh):
+            alive.learn(fresh[t], scores[t])
+        return exact.cost_of(fresh, n_fresh)
+    finally:
+        free(fresh)
 
 
-def finish(outcome, Source source, Exact exact, bint may_skip):
+def finish(Outcome outcome, Source source, Exact exact, bint may_skip):
     """Replace the survivors' estimates by exact scores, of all that can still be among the best k.
 
     They are taken in the order of their estimates, a few at a time; if `may_skip`, one whose interval ends below what k exact
     scores have reached by then is left out (its estimate stays). Rules that compare pairs spend their delta on pairs and
     say nothing more about single scores: there nobody is left out.
     """
-    cdef Survivors alive = source.alive
-    cdef Py_ssize_t n = outcome.scores.size, next_one = 0, n_done = 0, begun, most, t
-    ranking = np.abs(outcome.scores) if alive.absolute else outcome.scores
-    order = np.argsort(-ranking, kind="stable")
-    taken = np.empty(n, dtype=np.int64)  # places, in the order in which they are taken
-    cdef const int64_t[::1] in_order = order
-    cdef const double[::1] upper = ranking + alive.reach * outcome.radius
-    cdef int64_t[::1] places = taken
-    cdef double bar = alive.bar
+    cdef Py_ssize_t n = outcome.scores.size
     done = np.zeros(n, dtype=np.bool_)
+    cdef Candidate* order = <Candidate*> room_for(n * (sizeof(Candidate) + sizeof(int64_t)))
+    try:
+        _finish(outcome, source, exact, may_skip, order, <int64_t*> (order + n), <uint8_t*> cnp.PyArray_DATA(done))
+    finally:
+        free(order)
+    outcome.exact = done
+
+
+cdef int _finish(
+    Outcome outcome, Source source, Exact exact, bint may_skip, Candidate* order, int64_t* taken, uint8_t* done
+) except -1:
+    """Do that, with room for all; `taken` becomes the places in the order in which they are taken."""
+    cdef Survivors alive = source.alive
+    cdef const double* scores = <const double*> cnp.PyArray_DATA(outcome.scores)
+    cdef const double* radius = <const double*> cnp.PyArray_DATA(outcome.radius)
+    cdef Py_ssize_t n = outcome.scores.size, next_one = 0, n_done = 0, begun, most, t
+    cdef double bar = alive.bar
+    for t in range(n):
+        order[t].rank = fabs(scores[t]) if alive.absolute else scores[t]
+        order[t].upper, order[t].tie, order[t].place = order[t].rank + alive.reach * radius[t], t, t
+    qsort(order, n, sizeof(Candidate), _compare)
     while next_one < n:
         begun = n_done
         most = max(alive.k, n_done) if may_skip else n
         while next_one < n and n_done - begun < most:
-            t = in_order[next_one]
+            t = next_one
             next_one += 1
-            if may_skip and begun >= alive.k and upper[t] < bar:
+            if may_skip and begun >= alive.k and order[t].upper < bar:
                 continue
-            places[n_done] = t
+            taken[n_done] = order[t].place
             n_done += 1
         if n_done > begun:
-            outcome.n_multiplies += _score(outcome, source, exact, taken[begun:n_done])
-            done[taken[begun:n_done]] = True
+            outcome.n_multiplies += _score(outcome, source, exact, taken + begun, n_done - begun)
+            for t in range(begun, n_done):
+                done[taken[t]] = 1
         if may_skip and next_one < n and n_done >= alive.k:
-            bar = max(bar, _kth_best(alive, outcome.scores, places[:n_done]))
-    outcome.exact = done
+            for t in range(n_done):
+                alive.lower[t] = fabs(scores[taken[t]]) if alive.absolute else scores[taken[t]]
+            bar = max(bar, kth_largest(alive.lower, n_done, alive.k, alive.heap))
+    return 0
 
 
-cdef int64_t _score(outcome, Source source, Exact exact, places) except -1:
+cdef int64_t _score(Outcome outcome, Source source, Exact exact, const int64_t* places, Py_ssize_t n_places) except -1:
     """Put in exact scores at these places, unless they are there; return the multiplies that this took."""
-    fresh = places[~outcome.exact[places]]
-    cdef Py_ssize_t t, count = fresh.size
-    cdef const int64_t[::1] chosen = fresh
-    cdef int64_t[::1] rows = outcome.survivors[fresh]
-    cdef double[::1] scores = outcome.scores, radius = outcome.radius, found = np.empty(count)
-    if count == 0:
-        return 0
-    exact.fill(&rows[0], count, &found[0])
-    for t in range(count):
-        scores[chosen[t]], radius[chosen[t]] = found[t], 0.0
-    # What the rounds have seen of them need not be multiplied again.
-    return exact.cost_of(&rows[0], count) - source.seen(fresh)
-
-
-cdef double _kth_best(Survivors alive, const double[::1] scores, const int64_t[::1] places):
-    """The k-th best of the scores at these places."""
-    cdef Py_ssize_t t
-    for t in range(places.shape[0]):
-        alive.lower[t] = fabs(scores[places[t]]) if alive.absolute else scores[places[t]]
-    return kth_largest(alive.lower, places.shape[0], alive.k, alive.heap)
+    cdef const uint8_t* known = <const uint8_t*> cnp.PyArray_DATA(outcome.exact)
+    cdef const int64_t* survivors = <const int64_t*> cnp.PyArray_DATA(outcome.survivors)
+    cdef double* scores = <double*> cnp.PyArray_DATA(outcome.scores)
+    cdef double* radius = <double*> cnp.PyArray_DATA(outcome.radius)
+    cdef int64_t* fresh = <int64_t*> room_for(n_places * (2 * sizeof(int64_t) + sizeof(double)))
+    cdef int64_t* rows = fresh + n_places
+    cdef double* found = <double*> (rows + n_places)
+    cdef Py_ssize_t t, count = 0
+    try:
+        for t in range(n_places):
+            if not known[places[t]]:
+                fresh[count], rows[count] = places[t], survivors[places[t]]
+                count += 1
+        if count == 0:
+            return 0
+        exact.fill(rows, count, found)
+        for t in range(count):
+            scores[fresh[t]], radius[fresh[t]] = found[t], 0.0
+        # What the rounds have seen of them need not be multiplied again.
+        return exact.cost_of(rows, count) - source.seen(fresh, count)
+    finally:
+        free(fresh)

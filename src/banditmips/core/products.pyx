@@ -247,9 +247,9 @@ cdef class PlainProducts:
         cdef Py_ssize_t k = self.k
         cdef Best best
         if self.type_num == cnp.NPY_FLOAT:
-            bm_kernels().moments_f32(<const float*> cnp.PyArray_DATA(row), self.d, &moments)
+            bm_kernels().moments_f32(<const float*> cnp.PyArray_DATA(row), self.d, NULL, &moments)
         else:
-            bm_kernels().moments_f64(<const double*> cnp.PyArray_DATA(row), self.d, &moments)
+            bm_kernels().moments_f64(<const double*> cnp.PyArray_DATA(row), self.d, NULL, &moments)
         if not are_fine(&moments) or self.few_entries * moments.n_nonzero <= self.d:
             return None
         best = Best(k, self.absolute)

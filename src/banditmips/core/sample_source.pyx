@@ -107,8 +107,13 @@ cdef class SampleSource(Source):
         """As many cells as asked for."""
         return size
 
-    cpdef int64_t seen(self, places) except -1:
-        return 0 if self.with_replacement else int(np.asarray(self._taken)[: self.alive.n][places].sum())
+    cdef int64_t seen(self, const int64_t* places, Py_ssize_t count) except -1:
+        cdef Py_ssize_t t
+        cdef int64_t total = 0
+        if not self.with_replacement:
+            for t in range(count):
+                total += self._taken[places[t] if places != NULL else t]
+        return total
 
     cpdef int64_t n_coordinates(self) except -1:
         widths = self.problem.widths

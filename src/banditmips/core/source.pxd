@@ -11,7 +11,7 @@ cdef class Source:
     cpdef bint should_finish(self, int64_t size) except -1
     cpdef bint can_go_on(self, int64_t size) except -1
     cpdef int64_t cell_cost(self) except -1
-    cpdef int64_t seen(self, places) except -1
+    cdef int64_t seen(self, const int64_t* places, Py_ssize_t count) except -1
     cpdef int64_t n_coordinates(self) except -1
     cpdef bint wants_leaders(self) except -1
     cdef int mark_fair(self, uint8_t* fair) except -1

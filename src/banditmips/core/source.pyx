@@ -35,8 +35,8 @@ cdef class Source:
         """Multiplies that one more cell takes of an atom at most."""
         return 1
 
-    cpdef int64_t seen(self, places) except -1:
-        """Multiplies of the exact scores of the survivors at these places that the rounds have done already."""
+    cdef int64_t seen(self, const int64_t* places, Py_ssize_t count) except -1:
+        """Multiplies of the exact scores of the survivors at these places (NULL: the first) that the rounds have done."""
         return 0
 
     cpdef int64_t n_coordinates(self) except -1:

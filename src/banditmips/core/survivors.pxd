@@ -19,6 +19,8 @@ cdef class Survivors:
     cdef double* known_scores
     cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places, const uint8_t* among=*) noexcept nogil
     cdef void begin_again(self, Py_ssize_t n) noexcept nogil
+    cdef void _point(self)
+    cdef int make_room_for_known(self, Py_ssize_t count) except -1
     cdef double known_score(self, int64_t row) noexcept nogil
     cdef void learn(self, int64_t row, double score) noexcept nogil
     cdef void compact(self) noexcept nogil

@@ -5,8 +5,9 @@ from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
+cimport numpy as cnp
 
-_NO_ROWS, _NO_SCORES = np.empty(0, dtype=np.int64), np.empty(0)
+cnp.import_array()
 
 
 cdef double kth_largest(const double* values, Py_ssize_t n, Py_ssize_t k, double* heap) noexcept nogil:
@@ -73,7 +74,7 @@ cdef class Survivors:
         self._estimates, self._radius, self._lower = np.zeros(n), np.full(n, np.inf), np.empty(n)
         self._beaten = np.zeros(n, dtype=np.uint8)
         self._heap = np.empty(max(k, 1))
-        self._known_rows, self._known_scores = _NO_ROWS, _NO_SCORES
+        self._known_rows, self._known_scores = np.empty(2 * k, dtype=np.int64), np.empty(2 * k)
         self.n_known = 0
         self._point()
 
@@ -83,11 +84,13 @@ cdef class Survivors:
         cdef Survivors self = cls.__new__(cls)
         self.n, self.k, self.absolute, self.n_known = 0, k, absolute, 0
         self.bar, self.reach = -np.inf, 1.0
-        numbers = np.empty((4, n))
-        self._rows = numbers[0].view(np.int64)
-        self._estimates, self._radius, self._lower = numbers[1], numbers[2], numbers[3]
-        self._beaten, self._heap = np.empty(n, dtype=np.uint8), np.empty(max(k, 1))
-        self._known_rows, self._known_scores = _NO_ROWS, _NO_SCORES
+        # Leaders are known once or twice.
+        numbers = np.empty(4 * n + 5 * k)
+        self._rows = numbers[:n].view(np.int64)
+        self._estimates, self._radius, self._lower = numbers[n : 2 * n], numbers[2 * n : 3 * n], numbers[3 * n : 4 * n]
+        self._heap, self._known_scores = numbers[4 * n : 4 * n + k], numbers[4 * n + k : 4 * n + 3 * k]
+        self._known_rows = numbers[4 * n + 3 * k :].view(np.int64)
+        self._beaten = np.empty(n, dtype=np.uint8)
         self._point()
         return self
 
@@ -98,27 +101,23 @@ cdef class Survivors:
         for t in range(n):
             self.rows[t], self.radius[t], self.beaten[t] = t, INFINITY, 0
 
-    def _point(self):
-        cdef int64_t[::1] rows = self._rows, known_rows = self._known_rows
-        cdef double[::1] estimates = self._estimates, radius = self._radius, lower = self._lower, heap = self._heap
-        cdef double[::1] known_scores = self._known_scores
-        cdef uint8_t[::1] beaten = self._beaten
-        self.heap = &heap[0]
-        if self._rows.size:
-            self.rows, self.estimates, self.radius = &rows[0], &estimates[0], &radius[0]
-            self.lower, self.beaten = &lower[0], &beaten[0]
-        if self._known_rows.size:
-            self.known_rows, self.known_scores = &known_rows[0], &known_scores[0]
+    cdef void _point(self):
+        self.rows, self.estimates = <int64_t*> cnp.PyArray_DATA(self._rows), <double*> cnp.PyArray_DATA(self._estimates)
+        self.radius, self.lower = <double*> cnp.PyArray_DATA(self._radius), <double*> cnp.PyArray_DATA(self._lower)
+        self.beaten, self.heap = <uint8_t*> cnp.PyArray_DATA(self._beaten), <double*> cnp.PyArray_DATA(self._heap)
+        self.known_rows = <int64_t*> cnp.PyArray_DATA(self._known_rows)
+        self.known_scores = <double*> cnp.PyArray_DATA(self._known_scores)
 
-    def make_room_for_known(self, Py_ssize_t count):
+    cdef int make_room_for_known(self, Py_ssize_t count) except -1:
         """Make room for `count` more exact scores."""
-        size = self.n_known + count
+        cdef Py_ssize_t size = self.n_known + count
         if size > self._known_rows.size:
             grown_rows, grown_scores = np.empty(2 * size, dtype=np.int64), np.empty(2 * size)
             grown_rows[: self.n_known] = self._known_rows[: self.n_known]
             grown_scores[: self.n_known] = self._known_scores[: self.n_known]
             self._known_rows, self._known_scores = grown_rows, grown_scores
             self._point()
+        return 0
 
     @property
     def row_array(self):

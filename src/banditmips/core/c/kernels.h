@@ -121,8 +121,9 @@ struct bm_kernels {
 
     /* ---- Sums over the coordinates of rows ---- */
 
-    void (*moments_f32)(const float *q, int64_t d, struct bm_moments *out);
-    void (*moments_f64)(const double *q, int64_t d, struct bm_moments *out);
+    /* The numbers themselves go to `wide`, unless it is NULL. */
+    void (*moments_f32)(const float *q, int64_t d, double *wide, struct bm_moments *out);
+    void (*moments_f64)(const double *q, int64_t d, double *wide, struct bm_moments *out);
 
     /* sum(a * b). Float products overflow into a second look in double, and below 1e-38 they vanish. */
     double (*dot_f32)(const float *a, const float *b, int64_t d);
@@ -171,12 +172,14 @@ struct bm_kernels {
     void (*rough_tiles_f64)(int objective, const double *const a[4], const double *b, int64_t query_stride,
                             int64_t n_queries, int64_t count, double *sums, int64_t sums_stride);
 
-    /* max |q - part * c|, NaN if there is a NaN; and out = (q - part * c) * scale[0] * scale[1] */
-    double (*largest_rest_f32)(const double *q, const float *c, double part, int64_t d);
-    double (*largest_rest_f64)(const double *q, const double *c, double part, int64_t d);
-    void (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d, float *out);
-    void (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
-                            float *out);
+    /* out = (q - part * c) * scale[0] * scale[1]; returns max |q - part * c|, NaN if there is a NaN */
+    double (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d,
+                              float *out);
+    double (*scaled_rest_f64)(const double *q, const double *c, double part, const double scale[2], int64_t d,
+                              float *out);
+
+    /* max |x|, NaN passed over; 0 for no numbers */
+    double (*largest_size)(const float *x, int64_t n);
 
     /* The largest lower end of n intervals, middle or |middle| less radius, NaN passed over; and the places of those whose
      * upper ends reach a bar, or are NaN: how many, and which. */

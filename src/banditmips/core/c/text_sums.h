@@ -193,7 +193,7 @@ static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) 
     out->squares = squares;
 }
 
-static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
+static void F(moments)(const REAL *q, int64_t d, double *wide, struct bm_moments *out) {
     enum { STRETCH = 1024 };
     v_f64 total = {0}, size = {0}, squares = {0}, nonzero = {0};
     V largest0 = {0}, largest1 = {0};
@@ -221,6 +221,13 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
             n0 += F(nonzero)(x);
             largest0 = F(max)(F(abs)(x), largest0);
         }
+        if (wide) { /* while the stretch is in the first cache */
+            for (j = start; end - j >= LANES_f64; j += LANES_f64) store_f64(wide + j, F(load_wide)(q + j));
+            for (; j < end; j++) {
+                LOAD_UNALIGNED(REAL, x, q + j);
+                wide[j] = x;
+            }
+        }
         total += F(widen)(t0 + t1);
         size += F(widen)(a0 + a1);
         squares += F(widen)(s0 + s1);
@@ -239,16 +246,18 @@ static void F(moments)(const REAL *q, int64_t d, struct bm_moments *out) {
     out->largest = isnan(out->size) ? (double)NAN : (double)largest;
 }
 
-/* max |q - part * c|; NaN if there is a NaN */
-static double F(largest_rest)(const double *q, const REAL *c, double part, int64_t d) {
+static double F(scaled_rest)(const double *q, const REAL *c, double part, const double scale[2], int64_t d, float *out) {
     v_f64 largest0 = {0}, largest1 = {0}, sum = {0};
     int64_t j = 0;
     for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
-        const v_f64 x0 = abs_f64(load_f64(q + j) - part * F(load_wide)(c + j));
-        const v_f64 x1 = abs_f64(load_f64(q + j + LANES_f64) - part * F(load_wide)(c + j + LANES_f64));
-        largest0 = max_f64(x0, largest0);
-        largest1 = max_f64(x1, largest1);
-        sum += x0 + x1; /* a maximum passes over NaN */
+        const v_f64 x0 = load_f64(q + j) - part * F(load_wide)(c + j);
+        const v_f64 x1 = load_f64(q + j + LANES_f64) - part * F(load_wide)(c + j + LANES_f64);
+        store_narrow(out + j, x0 * scale[0] * scale[1]);
+        store_narrow(out + j + LANES_f64, x1 * scale[0] * scale[1]);
+        const v_f64 size0 = abs_f64(x0), size1 = abs_f64(x1);
+        largest0 = max_f64(size0, largest0);
+        largest1 = max_f64(size1, largest1);
+        sum += size0 + size1; /* a maximum passes over NaN */
     }
     double lanes[LANES_f64], largest = 0, total = sum_f64(sum);
     store_f64(lanes, max_f64(largest0, largest1));
@@ -256,22 +265,12 @@ static double F(largest_rest)(const double *q, const REAL *c, double part, int64
     for (; j < d; j++) {
         LOAD_UNALIGNED(double, q_j, q + j);
         LOAD_UNALIGNED(REAL, c_j, c + j);
-        const double x = fabs(q_j - part * c_j);
-        largest = x > largest ? x : largest;
-        total += x;
+        const double x = q_j - part * c_j;
+        out[j] = (float)(x * scale[0] * scale[1]);
+        largest = fabs(x) > largest ? fabs(x) : largest;
+        total += fabs(x);
     }
     return isnan(total) ? (double)NAN : largest;
-}
-
-static void F(scaled_rest)(const double *q, const REAL *c, double part, const double scale[2], int64_t d, float *out) {
-    int64_t j = 0;
-    for (; d - j >= LANES_f64; j += LANES_f64)
-        store_narrow(out + j, (load_f64(q + j) - part * F(load_wide)(c + j)) * scale[0] * scale[1]);
-    for (; j < d; j++) {
-        LOAD_UNALIGNED(double, q_j, q + j);
-        LOAD_UNALIGNED(REAL, c_j, c + j);
-        out[j] = (float)((q_j - part * c_j) * scale[0] * scale[1]);
-    }
 }
 
 #if IS_FLOAT
@@ -306,6 +305,19 @@ static void centred(const float *v, const float *c, int64_t d, float *x, struct 
         out->largest = size > out->largest ? size : out->largest;
     }
     if (isnan(out->square)) out->largest = (double)NAN;
+}
+
+static double largest_size(const float *x, int64_t n) {
+    v_f32 largest[4];
+    for (int i = 0; i < 4; i++) largest[i] = (v_f32){0};
+    float lanes[LANES_f32], top = 0;
+    int64_t j = 0;
+    for (; n - j >= 4 * LANES_f32; j += 4 * LANES_f32)
+        for (int i = 0; i < 4; i++) largest[i] = max_f32(abs_f32(load_f32(x + j + i * LANES_f32)), largest[i]);
+    store_f32(lanes, max_f32(max_f32(largest[0], largest[1]), max_f32(largest[2], largest[3])));
+    for (int i = 0; i < LANES_f32; i++) top = lanes[i] > top ? lanes[i] : top;
+    for (; j < n; j++) top = fabsf(x[j]) > top ? fabsf(x[j]) : top;
+    return top;
 }
 
 /* The sum of |x| */
