@@ -210,7 +210,9 @@ def test_text_with_tabs_or_spaces(tmp_path, name):
     values = np.random.default_rng(0).normal(size=(4, 3))
     np.savetxt(tmp_path / name, values, delimiter="\t" if name.endswith("tsv") else " ", fmt="%.17g")
     np.testing.assert_array_equal(read_matrix(tmp_path / name), values)
-    np.testing.assert_array_equal(bm.search(tmp_path / name, values[0], k=4).scores, np.sort(values @ values[0])[::-1])
+    found = bm.search(tmp_path / name, values[0], k=4)
+    np.testing.assert_array_equal(found.scores, bm.search(values, values[0], k=4).scores)
+    np.testing.assert_array_equal(found.indices, np.argsort(-(values @ values[0])))
 
 
 def test_csv_of_one_column_or_row(tmp_path):

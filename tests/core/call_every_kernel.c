@@ -79,10 +79,13 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     double four[4];
     float *products_f32 = NEW(float, 9, 0);
     double *products_f64 = NEW(double, 9, 0);
+    float *squares_f32 = NEW(float, 9, 0);
+    double *squares_f64 = NEW(double, 9, 0);
     for (int64_t rows = n > 9 ? 9 : n; rows >= 0; rows--) { /* as many rows as fit, of all columns or a part of them */
         const int64_t d = rows ? n / rows : n;
-        k->products_f32(a, (int64_t)sizeof *a * d, rows, b, d, products_f32);
-        k->products_f64(c, (int64_t)sizeof *c * d, rows, e, d, products_f64);
+        k->products_f32(a, (int64_t)sizeof *a * d, rows, b, d, products_f32, NULL);
+        k->products_f32(a, (int64_t)sizeof *a * d, rows, b, d, products_f32, squares_f32);
+        k->products_f64(c, (int64_t)sizeof *c * d, rows, e, d, products_f64, squares_f64);
     }
     sum += k->largest_f32(a, n, 1) + k->largest_f64(c, n, 0);
     k->four_dots_exact_f32(four_f32, c, n, four);

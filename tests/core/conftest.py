@@ -65,7 +65,7 @@ class Kernels(ctypes.Structure):
         ("name", ctypes.c_char_p),
         *_both_precisions("moments", None, POINTER, INT64, POINTER, POINTER),
         *_both_precisions("dot", DOUBLE, POINTER, POINTER, INT64),
-        *_both_precisions("products", None, POINTER, INT64, INT64, POINTER, INT64, POINTER),
+        *_both_precisions("products", None, POINTER, INT64, INT64, POINTER, INT64, POINTER, POINTER),
         ("largest_f32", ctypes.CFUNCTYPE(FLOAT, POINTER, INT64, INT)),
         ("largest_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64, INT)),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),

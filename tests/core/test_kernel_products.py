@@ -15,7 +15,13 @@ def test_products_of_rows_with_a_gap_between_them(kernels, n, d, precision):
     wide = rng.normal(size=(n, d + 3)).astype(dtype)
     query = rng.normal(size=d).astype(dtype)
     found = np.full(n + 1, -7.0, dtype=dtype)
-    getattr(kernels, f"products_{precision}")(wide, wide.strides[0], n, query, d, found)
+    squares = found.copy()
+    getattr(kernels, f"products_{precision}")(wide, wide.strides[0], n, query, d, found, squares)
+    alone = found.copy()
+    getattr(kernels, f"products_{precision}")(wide, wide.strides[0], n, query, d, alone, None)
+    np.testing.assert_array_equal(alone, found)
+    np.testing.assert_allclose(squares[:n], (wide[:, :d].astype(np.float64) ** 2).sum(1), rtol=8 * np.finfo(dtype).eps)
+    assert squares[n] == -7.0
     exact = wide[:, :d].astype(np.float64) @ query.astype(np.float64)
     unit = np.finfo(dtype).eps * np.linalg.norm(wide.astype(np.float64), axis=1) * np.linalg.norm(query)
     assert (np.abs(found[:n] - exact) <= 2.0 * unit).all()
@@ -26,7 +32,7 @@ def test_products_of_floats_that_overflow_on_the_way_are_right(kernels):
     rows = np.tile(np.array([1e20, -1e20, 1.0], dtype=np.float32), (6, 50))
     query = np.tile(np.array([1e20, 1e20, 2.0], dtype=np.float32), 50)
     found = np.empty(6, dtype=np.float32)
-    kernels.products_f32(rows, rows.strides[0], 6, query, query.size, found)
+    kernels.products_f32(rows, rows.strides[0], 6, query, query.size, found, None)
     assert (np.abs(found) < 1e-10 * 1e40).all()
 
 

@@ -242,7 +242,7 @@ def test_products_of_floats_are_off_by_few_units(kernels, d):
         unit = np.finfo(np.float32).eps * np.linalg.norm(query) * np.linalg.norm(rows, axis=1)
         alone = np.array([kernels.dot_f32(row, query, d) for row in rows])
         together = np.full(40, -1.0, dtype=np.float32)
-        kernels.products_f32(rows, rows.strides[0], 40, query, d, together)
+        kernels.products_f32(rows, rows.strides[0], 40, query, d, together, None)
         for found in (alone, together):
             assert np.max(np.abs(found - exact) / unit) < 2.0
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.statistical
 SMALL = Size(n=64, d=4_032, n_datasets=2, n_seeds=6)
 """Of a length at which the windows of the rotation overlap least."""
 POOLED = Size(n=64, d=4_096, n_datasets=2, n_seeds=2)
-LARGE = Size(n=400, d=4_096, n_datasets=1, n_seeds=2)
+LARGE = Size(n=400, d=12_000, n_datasets=1, n_seeds=2)
 SHORT = Size(n=200, d=784, n_datasets=1, n_seeds=6)
 QUICK = Size(n=32, d=1_000, n_datasets=1, n_seeds=1)
 

@@ -119,10 +119,11 @@ cdef extern from "c/kernels.h" nogil:
         double (*dot_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*dot_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*products_f32)(
-            const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out
+            const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out, float *squares
         ) noexcept nogil
         void (*products_f64)(
-            const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out
+            const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out,
+            double *squares
         ) noexcept nogil
         float (*largest_f32)(const float *v, int64_t n, int absolute) noexcept nogil
         double (*largest_f64)(const double *v, int64_t n, int absolute) noexcept nogil

@@ -10,10 +10,12 @@ from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc
 
+import numpy as np
+
 cimport numpy as cnp
 
 from banditmips.core.certain cimport MeasuredQuery, are_fine
-from banditmips.core.kernels cimport BM_F32, BM_STRETCH, bm_kernels, bm_moments
+from banditmips.core.kernels cimport BM_F32, BM_F64, BM_STRETCH, bm_kernels, bm_moments
 from banditmips.core.maps cimport map_of
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport keep_largest
@@ -125,38 +127,75 @@ cdef double _kth_best(
     return heap[0]
 
 
-cdef double _slack(double unit, double tiny, int64_t d, double norm, double squares) noexcept nogil:
-    """By how much two products may be wrong together; `norm` is that of the best row."""
-    cdef double root = sqrt(<double> d)
-    # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    return 2.0 * (ROUNDING * unit * norm * sqrt(squares) + tiny * root * (root + norm))
+cdef struct Rounding:
+    double of_norm  # error of a product for each unit of the norm of the row
+    double lost  # what underflow may take from it: less than the smallest normal number in each product, or in an entry
+    double lost_squares  # the same of a sum of squares
+
+
+cdef Rounding _rounding_of(double unit, double tiny, int64_t d, double squares) noexcept nogil:
+    cdef Rounding rounding
+    rounding.of_norm = ROUNDING * unit * sqrt(squares) + tiny * sqrt(<double> d)
+    rounding.lost = rounding.lost_squares = tiny * d
+    return rounding
+
+
+cdef inline double _width(const Rounding* rounding, double square) noexcept nogil:
+    """By how much a product with a row of that sum of squares may be wrong; for ever, where the sum is not finite."""
+    return INFINITY if isnan(square) else rounding.of_norm * sqrt(square + rounding.lost_squares) + rounding.lost
+
+
+cdef double _certain_bar(
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double kth,
+    const Rounding* rounding
+) noexcept nogil:
+    """What k of the products that reach the k-th best are worth at least."""
+    cdef Py_ssize_t t, block
+    cdef double largest = 0.0
+    for block in range(_n_blocks(n)):
+        if maxima[block] < kth:
+            continue
+        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+            if (fabs(products[t]) if absolute else products[t]) >= kth and not squares[t] <= largest:
+                largest = squares[t]
+    return kth - _width(rounding, largest)
 
 
 cdef Py_ssize_t _reaching(
-    const real* products, Py_ssize_t n, bint absolute, const double* maxima, double bar, int64_t* places
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double bar,
+    const Rounding* rounding, int64_t* places
 ) noexcept nogil:
-    """How many products reach the bar, and where they are, unless `places` is NULL."""
-    cdef Py_ssize_t t, block, count = 0
+    """How many products reach the bar if they may be wrong, and where they are, unless `places` is NULL."""
+    cdef Py_ssize_t t, block, start, stop, count = 0
+    cdef double largest
     for block in range(_n_blocks(n)):
-        if maxima[block] < bar:
+        start, stop = block * BLOCK, min((block + 1) * BLOCK, n)
+        if real is float:
+            largest = bm_kernels().largest_f32(squares + start, stop - start, False)
+        else:
+            largest = bm_kernels().largest_f64(squares + start, stop - start, False)
+        if maxima[block] + _width(rounding, largest) < bar:
             continue
-        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
-            if (fabs(products[t]) if absolute else products[t]) >= bar:
+        for t in range(start, stop):
+            if (fabs(products[t]) if absolute else products[t]) + _width(rounding, squares[t]) >= bar:
                 if places != NULL:
                     places[count] = t
                 count += 1
     return count
 
 
-def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_t k, bint absolute):
+def close_to_best(const real[::1] products, squares, Rows rows, double query_squares, Py_ssize_t k, bint absolute):
     """Rows that are among the best k by the products of all atoms, or that rounding cannot tell from those.
 
     Parameters
     ----------
     products : array of shape (n,)
         Of the atoms with the query, as BLAS gives them.
-    squares : float
-        Sum of the squares of the query's entries.
+    squares : array of shape (n,) of the same type, or None
+        Of the atoms with themselves. Where nobody knows them, the norm of the best row stands for those of all that could
+        be close to it: finding out would take as long as the products.
+    query_squares : float
+        Of the query with itself.
 
     Returns
     -------
@@ -166,26 +205,32 @@ def close_to_best(const real[::1] products, Rows rows, double squares, Py_ssize_
     cdef Room room = Room((_n_blocks(n) + k) * sizeof(double))
     cdef double* maxima = <double*> room.start
     cdef double bar
+    cdef Rounding rounding
     cdef cnp.npy_intp count = 0
     with nogil:
         bar = _kth_best(&products[0], n, k, absolute, maxima, maxima + _n_blocks(n), &top)
-        if not isnan(bar):
-            # The norm of the best row stands for those of all that could be close to it.
-            bar -= _slack(
-                FLT_EPSILON if real is float else DBL_EPSILON, FLT_MIN if real is float else DBL_MIN, rows.d,
-                rows.norm(top), squares,
-            )
-            count = _reaching(&products[0], n, absolute, maxima, bar, NULL)
     if isnan(bar):
         return None
+    if squares is None:
+        squares = np.empty(n, dtype=np.asarray(products).dtype)
+        squares[:] = <real> (rows.norm(top) ** 2)
+    cdef const real[::1] known = squares
+    if known.shape[0] != n:
+        raise ValueError(f"squares must be those of {n} atoms, got {known.shape[0]}")
+    with nogil:
+        rounding = _rounding_of(
+            FLT_EPSILON if real is float else DBL_EPSILON, FLT_MIN if real is float else DBL_MIN, rows.d, query_squares
+        )
+        bar = _certain_bar(&products[0], &known[0], n, absolute, maxima, bar, &rounding)
+        count = _reaching(&products[0], &known[0], n, absolute, maxima, bar, &rounding, NULL)
     close = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT64)
-    _reaching(&products[0], n, absolute, maxima, bar, <int64_t*> cnp.PyArray_DATA(close))
+    _reaching(&products[0], &known[0], n, absolute, maxima, bar, &rounding, <int64_t*> cnp.PyArray_DATA(close))
     return close
 
 
-def best_of_all(products, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
+def best_of_all(products, squares, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):
     """The best k by the products of all atoms with one query; None where a number is not finite."""
-    close = close_to_best(products, rows, query.moments.squares, k, absolute)
+    close = close_to_best(products, squares, rows, query.moments.squares, k, absolute)
     return None if close is None else best_of(close, rows.scores(close, None, query.exact, 0), k, absolute)
 
 
@@ -193,6 +238,18 @@ def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bin
     """The best k of these rows by their exact scores; None where one is not finite."""
     cdef Best best = Best(k, absolute)
     return best if best.add_all(&rows[0], &scores[0], rows.shape[0]) else None
+
+
+def best_of_rows(Rows rows, const real[::1] query, double squares, Py_ssize_t k, bint absolute):
+    """The best k rows of one matrix in C order, by our own loop over all of them; None where a number is not finite."""
+    cdef Best best = Best(k, absolute)
+    cdef int dtype = BM_F32 if real is float else BM_F64
+    if not (rows.n_segments == 1 and rows.segments[0].dtype == dtype and rows.are_contiguous):
+        raise ValueError("rows are those of one matrix in C order, of the type of the query")
+    if query.shape[0] != rows.d or rows.segments[0].row_stride != rows.d * <int64_t> sizeof(real):
+        raise ValueError(f"rows of {rows.d} numbers must follow one another, and the query have as many")
+    found = _find_best[real](<const real*> rows.segments[0].base, &query[0], rows.n, rows.d, squares, best)
+    return best if found else None
 
 
 cdef class PlainProducts:
@@ -304,33 +361,32 @@ cdef bint _find_best(
 ) except -1:
     """Put the best rows into `best`; False where a number is not finite."""
     cdef Py_ssize_t k = best.k, top = 0, n_close = 0
-    cdef Room room = Room(n * sizeof(real) + (_n_blocks(n) + k) * sizeof(double)), found
+    cdef Room room = Room(2 * n * sizeof(real) + (_n_blocks(n) + k) * sizeof(double)), found
     cdef double* maxima = <double*> room.start
     cdef real* products = <real*> (maxima + _n_blocks(n) + k)
-    cdef double bar, norm
+    cdef real* own_squares = products + n
+    cdef Rounding rounding
+    cdef double bar
     cdef int64_t* close
     cdef bint are_finite = False
     with nogil:
         if real is float:
-            bm_kernels().products_f32(atoms, d * sizeof(real), n, query, d, products)
+            bm_kernels().products_f32(atoms, d * sizeof(real), n, query, d, products, own_squares)
         else:
-            bm_kernels().products_f64(atoms, d * sizeof(real), n, query, d, products)
+            bm_kernels().products_f64(atoms, d * sizeof(real), n, query, d, products, own_squares)
         bar = _kth_best(products, n, k, best.absolute, maxima, maxima + _n_blocks(n), &top)
         if not isnan(bar):
-            # The norm of the best row stands for those of all that could be close to it.
-            if real is float:
-                norm = sqrt(bm_kernels().dot_f32(atoms + top * d, atoms + top * d, d))
-                bar -= _slack(FLT_EPSILON, FLT_MIN, d, norm, squares)
-            else:
-                norm = sqrt(bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d))
-                bar -= _slack(DBL_EPSILON, DBL_MIN, d, norm, squares)
-            n_close = _reaching(products, n, best.absolute, maxima, bar, NULL)
+            rounding = _rounding_of(
+                FLT_EPSILON if real is float else DBL_EPSILON, FLT_MIN if real is float else DBL_MIN, d, squares
+            )
+            bar = _certain_bar(products, own_squares, n, best.absolute, maxima, bar, &rounding)
+            n_close = _reaching(products, own_squares, n, best.absolute, maxima, bar, &rounding, NULL)
     if isnan(bar):
         return False
     found = Room(2 * n_close * sizeof(double))
     close = <int64_t*> found.start
     with nogil:
-        _reaching(products, n, best.absolute, maxima, bar, close)
+        _reaching(products, own_squares, n, best.absolute, maxima, bar, &rounding, close)
         _fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
         are_finite = best.add_all(close, <double*> (close + n_close), n_close)
     return are_finite

@@ -212,11 +212,11 @@ cdef class Rows:
             with nogil:
                 if real is float:
                     bm_kernels().products_f32(
-                        <const float*> first, stride, stop - start, &query[0], self.d, &products[0]
+                        <const float*> first, stride, stop - start, &query[0], self.d, &products[0], NULL
                     )
                 else:
                     bm_kernels().products_f64(
-                        <const double*> first, stride, stop - start, &query[0], self.d, &products[0]
+                        <const double*> first, stride, stop - start, &query[0], self.d, &products[0], NULL
                     )
         return out
 

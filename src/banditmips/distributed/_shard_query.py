@@ -88,7 +88,7 @@ class ShardQuery(Query):
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None
-        self._n_together = len(batch.queries)
+        self.n_sharing = len(batch.queries)
         self._known_times: Times | None = None
         self._time_alone = 0.0
         self._n_rounds = 0
@@ -211,7 +211,7 @@ class ShardQuery(Query):
             return super()._times()
         assert codes is not None
         contiguous = store.array.strides[1] == store.array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, True, self._n_together)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, True, self.n_sharing)
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""

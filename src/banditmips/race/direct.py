@@ -15,7 +15,7 @@ from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.direct import Direct
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
-from banditmips.core.products import best_of, best_of_all, close_to_best
+from banditmips.core.products import best_of, best_of_all, best_of_rows, close_to_best
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
@@ -194,10 +194,12 @@ class DirectSearch:
         n, k, absolute = store.shape[0], self.k, self.options.absolute
         if self._by_columns and store.rows.are_columns:
             best = best_of(np.arange(n), store.rows.column_products(query.exact, 0, n), k, absolute)
+        elif self._sweeps and row.dtype == store.dtype:
+            best = best_of_rows(store.rows, row, query.squares, k, absolute)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 products = products_with_one(store.array, row.astype(store.dtype, copy=False))
-            best = best_of_all(products, store.rows, query, k, absolute)
+            best = best_of_all(products, self._squares(atoms), store.rows, query, k, absolute)
         return None if best is None else _by_all_products((best.indices, best.scores), n, begun)
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
@@ -273,10 +275,10 @@ class DirectSearch:
         store, k, absolute = atoms.store, self.k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        rows, by_blas = store.rows, iter(products)
+        rows, by_blas, squares = store.rows, iter(products), self._squares(atoms)
         chosen = []
         for one, some in zip(waiting, close, strict=True):
-            found = close_to_best(next(by_blas), rows, one.squares, k, absolute) if some is None else some
+            found = close_to_best(next(by_blas), squares, rows, one.squares, k, absolute) if some is None else some
             if found is None:
                 return None
             chosen.append(found)
@@ -292,6 +294,14 @@ class DirectSearch:
                 answer.n_survivors, answer.delta_spent = some.size, self.options.delta
             answers.append(answer)
         return answers
+
+    @staticmethod
+    def _squares(atoms: AtomSet) -> NDArray[Any] | None:
+        """The atoms' sums of squares in their own type, if they are known."""
+        if atoms.facts is None:
+            return None
+        with np.errstate(over="ignore"):
+            return atoms.facts.squared_norms.astype(atoms.store.dtype)
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times

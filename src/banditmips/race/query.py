@@ -234,7 +234,7 @@ class Query:
         """Whether all products take too little time for a race on codes, or are all 0."""
         codes, n = self._atoms.codes, self._candidates.size
         assert codes is not None
-        pays = is_worth_a_race(costs(), times, codes, n, self._k)
+        pays = is_worth_a_race(costs(), times, codes, n, self._k, self.n_sharing)
         return times.full > 0.0 and (not pays or self._support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
@@ -307,7 +307,8 @@ class Query:
     def _why_not_sampled(self) -> str | None:
         """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
         store, options = self._atoms.store, self._options
-        if not isinstance(store, DenseStore) or self._atoms.buckets is not None:
+        in_memory = isinstance(store, DenseStore) or index_rows(self._atoms) is not None
+        if not in_memory or self._atoms.buckets is not None:
             return None
         n, d = store.shape
         if self._situation.takes_cache():
@@ -455,12 +456,9 @@ class Query:
         else:
             # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
             best = int(np.argmax(np.abs(products)))
-            if isinstance(store, DenseStore):
-                row = store.array[best]
-            else:
-                assert isinstance(store, PartStore)
-                _, (row,) = next(store.read_groups(np.array([best, best + 1])))
-            largest = 4.0 * length_of(row)
+            values = np.empty((1, d))
+            store.gather(np.array([best]), np.arange(d), values)
+            largest = 4.0 * length_of(values[0])
         return rounding_of_products(products.dtype, d, length_of(self._query), largest)
 
     def trace(self, outcome: Outcome) -> Trace:

@@ -129,9 +129,12 @@ struct bm_kernels {
     double (*dot_f32)(const float *a, const float *b, int64_t d);
     double (*dot_f64)(const double *a, const double *b, int64_t d);
 
-    /* out[t] = product of q with the row at rows + t * stride_bytes, for t < n, in one pass; the same but for rounding */
-    void (*products_f32)(const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out);
-    void (*products_f64)(const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out);
+    /* out[t] = product of q with the row at rows + t * stride_bytes, for t < n, in one pass; the same but for rounding.
+     * squares[t] = sum of the squares of that row, as it comes, unless `squares` is NULL. */
+    void (*products_f32)(const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out,
+                         float *squares);
+    void (*products_f64)(const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out,
+                         double *squares);
 
     /* The largest of n numbers, or of their sizes; NaN if their sum is not finite, -inf of none */
     float (*largest_f32)(const float *v, int64_t n, int absolute);

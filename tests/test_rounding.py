@@ -1,0 +1,36 @@
+"""Rows whose norms differ so much that rounding of the longest is larger than what the best is ahead."""
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips.race.costs import Costs
+
+
+def _long_rows_across_the_query(seed, n, d):
+    """Atoms up to a million times as long as the query, nearly orthogonal to it, with scores close to each other."""
+    rng = np.random.default_rng(seed)
+    query = rng.normal(size=d)
+    atoms = rng.normal(size=(n, d))
+    atoms -= np.outer(atoms @ query / (query @ query), query)
+    atoms *= 10.0 ** rng.uniform(0, 6, size=(n, 1))
+    atoms += rng.uniform(0.9, 1.0, size=(n, 1)) * query
+    return atoms.astype(np.float32), query.astype(np.float32)
+
+
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("way", ["index", "index, batch", "no index"])
+def test_long_rows_that_float_products_misjudge_are_found(monkeypatch, way, order, k):
+    monkeypatch.setattr(Costs, "sweeps", lambda *_: True)  # BLAS does not say how long rows are
+    for seed in range(6):
+        atoms, query = _long_rows_across_the_query(seed, 300, 3_000)
+        best = np.argsort(-(atoms.astype(np.float64) @ query.astype(np.float64)), kind="stable")[:k]
+        atoms = np.asarray(atoms, order=order)
+        queries = np.stack([query] * 3) if "batch" in way else query
+        search = bm.search if way == "no index" else bm.BanditMIPS().fit(atoms).search
+        for _ in range(2):  # the second of a kind takes a shorter way
+            found = search(atoms, queries, k) if way == "no index" else search(queries, k)
+            np.testing.assert_array_equal(
+                np.atleast_2d(found.indices), np.tile(best, (np.atleast_2d(queries).shape[0], 1))
+            )
