@@ -25,18 +25,6 @@ TARGETS = ["portable", "avx2", "avx512", "plain"]  # plain: portable without vec
 INT, INT64, FLOAT, DOUBLE, POINTER = ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_double, ctypes.c_void_p
 
 
-class QueryBatch(ctypes.Structure):
-    """`struct bm_query_batch`."""
-
-    _fields_ = [
-        ("planes", POINTER),
-        ("plane_stride_words", INT64),
-        ("query_stride_words", INT64),
-        ("n_queries", INT64),
-        ("n_planes", INT),
-    ]
-
-
 class Dither(ctypes.Structure):
     """`struct bm_dither`."""
 
@@ -71,10 +59,9 @@ class Kernels(ctypes.Structure):
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
         ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
-        *_both_precisions("dot_moments", None, POINTER, POINTER, INT64, POINTER),
-        *_both_precisions("sqeuclidean", DOUBLE, POINTER, POINTER, INT64),
+        ("sqeuclidean_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64)),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),
-        *_both_precisions("l1", DOUBLE, POINTER, POINTER, INT64),
+        ("l1_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64)),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
         *_both_precisions("scaled_rest", DOUBLE, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
@@ -100,10 +87,6 @@ class Kernels(ctypes.Structure):
         (
             "bit_sums",
             ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, POINTER, INT64, INT, INT64, POINTER),
-        ),
-        (
-            "bit_sums_batch",
-            ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, INT64, POINTER, POINTER, INT64),
         ),
         *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
@@ -166,7 +149,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    return SimpleNamespace(**functions, QueryBatch=QueryBatch, Dither=Dither, ByteQueries=ByteQueries)
+    return SimpleNamespace(**functions, Dither=Dither, ByteQueries=ByteQueries)
 
 
 def _taking_arrays(function: Any) -> Callable[..., Any]:

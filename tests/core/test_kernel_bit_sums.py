@@ -1,7 +1,5 @@
 """The sums of quantised queries over the ones of codes, against NumPy."""
 
-import ctypes
-
 import numpy as np
 import pytest
 
@@ -50,20 +48,3 @@ def test_codes_and_planes_full_of_ones(kernels, words, n_planes):
     planes[-1] = 0
     kernels.bit_sums(codes, words, None, 5, planes, words, n_planes, words, sums)
     assert (sums == -64 * words + 64 * words * (2 ** (n_planes - 1) - 1)).all()
-
-
-@pytest.mark.parametrize("words", [1, 5, 32, 300])
-@pytest.mark.parametrize(("n_queries", "n_planes"), [(0, 4), (1, 8), (2, 3), (7, 4), (8, 8), (9, 1), (20, 4)])
-@pytest.mark.parametrize("some", [False, True])
-def test_a_batch_is_its_queries_one_by_one(kernels, words, n_queries, n_planes, some):
-    rng = np.random.default_rng((words, n_queries, n_planes))
-    codes, planes = random_words(rng, 13, words), random_words(rng, n_queries, n_planes + 1, words + 1)
-    rows = np.array([12, 0, 5, 5, 2]) if some else np.arange(13)
-    batch = kernels.QueryBatch(planes.ctypes.data, words + 1, (n_planes + 1) * (words + 1), n_queries, n_planes)
-    sums = np.full((n_queries, rows.size + 1), 7)
-    kernels.bit_sums_batch(
-        codes, words, rows if some else None, rows.size, words, ctypes.byref(batch), sums, rows.size + 1
-    )
-    for query, got in zip(planes, sums, strict=True):
-        np.testing.assert_array_equal(got[:-1], true_sums(codes[rows], query[:n_planes, :words]) + 7)
-        assert got[-1] == 7

@@ -97,13 +97,6 @@ cdef extern from "c/kernels.h" nogil:
         int64_t n_fours
         int n_groups
 
-    cdef struct bm_query_batch:
-        const uint64_t *planes
-        int64_t plane_stride_words
-        int64_t query_stride_words
-        int64_t n_queries
-        int n_planes
-
     cdef struct bm_weighed:
         const double *terms
         const double *unit
@@ -132,13 +125,9 @@ cdef extern from "c/kernels.h" nogil:
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
-        void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double *out) noexcept nogil
-        void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double *out) noexcept nogil
-        double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
-        double (*l1_f32)(const float *a, const float *b, int64_t d) noexcept nogil
         double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*rough_sums_f32)(
             int objective, int dtype, const void **a, const float *b, int64_t d, double *out
@@ -203,10 +192,6 @@ cdef extern from "c/kernels.h" nogil:
         void (*bit_sums)(
             const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
             const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words, int64_t *sums
-        ) noexcept nogil
-        void (*bit_sums_batch)(
-            const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows, int64_t n_words,
-            const bm_query_batch *queries, int64_t *sums, int64_t sums_stride
         ) noexcept nogil
         void (*row_bytes)(
             const float *v, int64_t count, const bm_dither *dither, int8_t *bytes, bm_bytes *out

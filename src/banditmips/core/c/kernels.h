@@ -50,15 +50,6 @@ struct bm_sparse {
     int64_t n_stored, size;
 };
 
-/* Several quantised queries: plane l of query b is at planes + b * query_stride_words + l * plane_stride_words. */
-struct bm_query_batch {
-    const uint64_t *planes;
-    int64_t plane_stride_words;
-    int64_t query_stride_words;
-    int64_t n_queries; /* any number; up to 8 share one reading of the codes */
-    int n_planes;
-};
-
 /* A matrix of which neighbours in a column are closer to each other than neighbours in a row */
 struct bm_columns {
     const void *base;
@@ -152,16 +143,10 @@ struct bm_kernels {
      * numbers of each row, of BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
     void (*columns_exact)(const struct bm_columns *m, const double *b, double *room, double *sums);
 
-    /* out = sum(v * q), sum(v), sum(v * v) in one pass, added as in dot */
-    void (*dot_moments_f32)(const float *v, const float *q, int64_t d, double out[3]);
-    void (*dot_moments_f64)(const double *v, const double *q, int64_t d, double out[3]);
-
-    double (*sqeuclidean_f32)(const float *a, const float *b, int64_t d);
     double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d);
     /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. */
     void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
     void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
-    double (*l1_f32)(const float *a, const float *b, int64_t d);
     double (*l1_f64)(const double *a, const double *b, int64_t d);
 
     /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
@@ -276,10 +261,6 @@ struct bm_kernels {
     void (*bit_sums)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
                      const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words,
                      int64_t *sums);
-
-    /* The same for several queries: sums[b * sums_stride + t] += ... for query b; each code is read once for up to 8 */
-    void (*bit_sums_batch)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
-                           int64_t n_words, const struct bm_query_batch *queries, int64_t *sums, int64_t sums_stride);
 
     /* ---- Sampled cells ---- */
 

@@ -1,6 +1,6 @@
 /* Sums of a quantised query over the ones of codes: AND and popcount.
  *
- * A tile is a few codes against all planes of one query. Every code and plane has a vector of counts of its own; they
+ * A tile is a few codes against all planes of the query. Every code and plane has a vector of counts of its own; they
  * are weighted and added up once, at the end of the words.
  */
 
@@ -16,10 +16,29 @@ enum { MAX_TILE_CODES = 4 };
 #define TILE_CODES(n_planes) \
     (TILE_COUNTS / (n_planes) < MAX_TILE_CODES ? TILE_COUNTS / (n_planes) : MAX_TILE_CODES)
 
-/* sums[c] += what code[c] has with the query in `n_words` words, c < n_codes. `next` are the codes that will be wanted
- * after these. n_codes and n_planes are constants wherever this is called. */
-ALWAYS_INLINE void tile(const uint64_t *const *code, const uint64_t *const *next, int n_codes, const uint64_t *planes,
+/* The codes that are wanted */
+struct wanted {
+    const uint64_t *codes;
+    int64_t stride_words;
+    const int64_t *rows; /* or NULL for all in their order */
+    int64_t n_rows;
+};
+
+/* The t-th wanted code; behind the last it is the last. */
+ALWAYS_INLINE const uint64_t *wanted_code(const struct wanted *wanted, int64_t t) {
+    t = t < wanted->n_rows ? t : wanted->n_rows - 1;
+    return wanted->codes + (wanted->rows ? wanted->rows[t] : t) * wanted->stride_words;
+}
+
+/* sums[t + c] += what the code t + c has with the query in `n_words` words, c < n_codes. n_codes and n_planes are
+ * constants wherever this is called. */
+ALWAYS_INLINE void tile(const struct wanted *wanted, int64_t t, int n_codes, const uint64_t *planes,
                         int64_t plane_stride, int n_planes, int64_t n_words, int64_t *sums) {
+    const uint64_t *code[MAX_TILE_CODES], *next[MAX_TILE_CODES];
+    for (int c = 0; c < n_codes; c++) {
+        code[c] = wanted_code(wanted, t + c);
+        next[c] = wanted_code(wanted, t + n_codes + c);
+    }
     v_u64 totals[MAX_TILE_CODES];
     for (int c = 0; c < n_codes; c++) totals[c] = (v_u64){0};
     int64_t w = 0;
@@ -49,67 +68,33 @@ ALWAYS_INLINE void tile(const uint64_t *const *code, const uint64_t *const *next
             totals[c] -= flush_u64(counts[c][n_planes - 1]) << (n_planes - 1);
         }
     }
-    for (int c = 0; c < n_codes; c++) sums[c] += sum_u64(totals[c]);
+    for (int c = 0; c < n_codes; c++) sums[t + c] += sum_u64(totals[c]);
 }
 
-/* The codes that are wanted */
-struct wanted {
-    const uint64_t *codes;
-    int64_t stride_words;
-    const int64_t *rows; /* or NULL for all in their order */
-    int64_t n_rows;
-};
-
-/* The t-th wanted code; behind the last it is the last. */
-ALWAYS_INLINE const uint64_t *wanted_code(const struct wanted *wanted, int64_t t) {
-    t = t < wanted->n_rows ? t : wanted->n_rows - 1;
-    return wanted->codes + (wanted->rows ? wanted->rows[t] : t) * wanted->stride_words;
-}
-
-/* The codes t, ..., t + n_codes - 1 against all queries. n_codes and n_planes are constants wherever this is called. */
-ALWAYS_INLINE void tile_of_queries(const struct wanted *wanted, int64_t t, int n_codes,
-                                   const struct bm_query_batch *queries, int n_planes, int64_t n_words, int64_t *sums,
-                                   int64_t sums_stride) {
-    const uint64_t *code[MAX_TILE_CODES], *next[MAX_TILE_CODES];
-    for (int c = 0; c < n_codes; c++) {
-        code[c] = wanted_code(wanted, t + c);
-        next[c] = wanted_code(wanted, t + n_codes + c);
-    }
-    for (int64_t b = 0; b < queries->n_queries; b++)
-        tile(code, next, n_codes, queries->planes + b * queries->query_stride_words, queries->plane_stride_words,
-             n_planes, n_words, sums + b * sums_stride + t);
-}
-
-/* Words of a code that are gone through for all queries before its next words: the codes of a tile then stay in the
- * first cache from the first query to the last. */
+/* Words that are gone through for all codes before the next words: the planes of the query then stay in the first cache
+ * from the first code to the last. */
 enum { WORDS_AT_ONCE = 256 };
 
 /* n_planes is a constant wherever this is called. */
-ALWAYS_INLINE void bit_sums_of(struct wanted wanted, int64_t n_words, struct bm_query_batch queries, int n_planes,
-                               int64_t *sums, int64_t sums_stride) {
+ALWAYS_INLINE void bit_sums_of(struct wanted wanted, const uint64_t *planes, int64_t plane_stride, int n_planes,
+                               int64_t n_words, int64_t *sums) {
     const int n_codes = TILE_CODES(n_planes);
     for (; n_words > 0; n_words -= WORDS_AT_ONCE) {
         const int64_t words = n_words < WORDS_AT_ONCE ? n_words : WORDS_AT_ONCE;
         int64_t t = 0;
         for (; wanted.n_rows - t >= n_codes; t += n_codes)
-            tile_of_queries(&wanted, t, n_codes, &queries, n_planes, words, sums, sums_stride);
-        for (; t < wanted.n_rows; t++) tile_of_queries(&wanted, t, 1, &queries, n_planes, words, sums, sums_stride);
+            tile(&wanted, t, n_codes, planes, plane_stride, n_planes, words, sums);
+        for (; t < wanted.n_rows; t++) tile(&wanted, t, 1, planes, plane_stride, n_planes, words, sums);
         wanted.codes += words;
-        queries.planes += words;
+        planes += words;
     }
-}
-
-static void bit_sums_batch(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
-                           int64_t n_words, const struct bm_query_batch *queries, int64_t *sums, int64_t sums_stride) {
-    const struct wanted wanted = {codes, code_stride_words, rows, n_rows};
-#define CALL(n_planes) bit_sums_of(wanted, n_words, *queries, n_planes, sums, sums_stride)
-    FOR_CONSTANT_BITS(queries->n_planes, CALL)
-#undef CALL
 }
 
 static void bit_sums(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
                      const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words,
                      int64_t *sums) {
-    const struct bm_query_batch one = {query_planes, plane_stride_words, 0, 1, n_planes};
-    bit_sums_batch(codes, code_stride_words, rows, n_rows, n_words, &one, sums, 0);
+    const struct wanted wanted = {codes, code_stride_words, rows, n_rows};
+#define CALL(n_planes) bit_sums_of(wanted, query_planes, plane_stride_words, n_planes, n_words, sums)
+    FOR_CONSTANT_BITS(n_planes, CALL)
+#undef CALL
 }

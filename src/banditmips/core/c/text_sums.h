@@ -50,8 +50,10 @@ ALWAYS_INLINE V F(add_square_of_difference)(V sum, V x, V y) { return sum + (x -
 ALWAYS_INLINE V F(add_size_of_difference)(V sum, V x, V y) { return sum + F(abs)(x - y); }
 
 DEFINE_SUM_OVER_PAIRS(dot, F(add_product), x * y)
+#if !IS_FLOAT
 DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y))
 DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
+#endif
 #undef DEFINE_SUM_OVER_PAIRS
 
 /* Sums over the products of `n_rows` rows with b, in double, stretch by stretch. Whichever rows come together, and however
@@ -133,50 +135,6 @@ static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squar
         if (x < out->low) out->low = x;
         if (column_squares) column_squares[j] += x * x;
     }
-}
-
-static void F(dot_moments_slowly)(const REAL *v, const REAL *q, int64_t d, double out[3]) {
-    out[0] = out[1] = out[2] = 0;
-    for (int64_t j = 0; j < d; j++) {
-        LOAD_UNALIGNED(REAL, x_real, v + j);
-        LOAD_UNALIGNED(REAL, y_real, q + j);
-        const double x = x_real, y = y_real;
-        out[0] += x * y;
-        out[1] += x;
-        out[2] += x * x;
-    }
-}
-
-static void F(dot_moments)(const REAL *v, const REAL *q, int64_t d, double out[3]) {
-    enum { STRETCH = 4096 };
-    v_f64 products = {0}, total = {0}, squares = {0};
-    for (int64_t start = 0; start < d; start += STRETCH) {
-        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
-        V p[4], t[4], s[4];
-        for (int i = 0; i < 4; i++) p[i] = t[i] = s[i] = (V){0};
-        int64_t j = start;
-        for (; end - j >= 4 * LANES; j += 4 * LANES)
-            for (int i = 0; i < 4; i++) {
-                const V x = F(load)(v + j + i * LANES);
-                p[i] += x * F(load)(q + j + i * LANES);
-                t[i] += x;
-                s[i] += x * x;
-            }
-        for (; j < end; j += LANES) {
-            const int whole = end - j >= LANES;
-            const V x = whole ? F(load)(v + j) : F(load_part)(v + j, end - j);
-            p[0] += x * (whole ? F(load)(q + j) : F(load_part)(q + j, end - j));
-            t[0] += x;
-            s[0] += x * x;
-        }
-        products += F(widen)((p[0] + p[1]) + (p[2] + p[3]));
-        total += F(widen)((t[0] + t[1]) + (t[2] + t[3]));
-        squares += F(widen)((s[0] + s[1]) + (s[2] + s[3]));
-    }
-    out[0] = sum_f64(products);
-    out[1] = sum_f64(total);
-    out[2] = sum_f64(squares);
-    if (IS_FLOAT && !(isfinite(out[0]) && isfinite(out[1]) && isfinite(out[2]))) F(dot_moments_slowly)(v, q, d, out);
 }
 
 static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) {
