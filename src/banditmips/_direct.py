@@ -15,7 +15,7 @@ from banditmips.core.products import PlainProducts
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch
 from banditmips.race.cached import CachedSearch
-from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows
+from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas
 from banditmips.race.query import FEW_ENTRIES, Query
 
@@ -31,15 +31,15 @@ _bare: dict[Any, DirectSearch] = {}
 
 
 def _remember_plain(
-    kinds: list[PlainProducts], direct: DirectSearch, asked: tuple[Any, ...], store: DenseStore, checked: bool
+    kinds: list[PlainProducts], direct: DirectSearch, asked: tuple[Any, ...], atoms: AtomSet, checked: bool
 ) -> None:
     """Let the next search that is asked the same go without any of this (`answer_plainly`), if products are the way."""
-    options, n = direct.options, store.shape[0]
+    options, store = direct.options, atoms.store
     if not direct.sweeps or options.trace or options.ends != "largest":
         return
     fields = {
         "n_rounds": 0,
-        "n_survivors": n,
+        "n_survivors": store.shape[0],
         "stop_reason": StopReason.FINISHED_EXACTLY,
         "delta_spent": 0.0,
         "checked": checked,
@@ -48,7 +48,9 @@ def _remember_plain(
         "atoms_shape": store.shape,
     }
     type_num, k, absolute = store.dtype.num, direct.k, options.absolute
-    kinds.insert(0, PlainProducts(asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields))
+    kind = PlainProducts(asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields)
+    kind.squares = squares_of(atoms)
+    kinds.insert(0, kind)
     del kinds[_MOST_PLAIN:]
 
 
@@ -62,9 +64,10 @@ def bare_directly(
     if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    found, made = _answered(_bare, key, AtomSet(store), queries)
+    atom_set = AtomSet(store)
+    found, made = _answered(_bare, key, atom_set, queries)
     if made is not None:
-        _remember_plain(plain_kinds, made, asked, store, checked=False)
+        _remember_plain(plain_kinds, made, asked, atom_set, checked=False)
     return found
 
 
@@ -81,7 +84,7 @@ def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple
     found, made = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
     if made is not None and isinstance(atom_set.store, DenseStore):
         kinds = atom_set.prepared.setdefault("plain", [])
-        _remember_plain(kinds, made, (options,), atom_set.store, checked=not atom_set.unchecked)
+        _remember_plain(kinds, made, (options,), atom_set, checked=not atom_set.unchecked)
     return found, None
 
 

@@ -28,6 +28,20 @@ def test_products_of_rows_with_a_gap_between_them(kernels, n, d, precision):
     assert found[n] == -7.0
 
 
+@pytest.mark.parametrize("precision", ["f32", "f64"])
+def test_short_rows_of_more_than_a_cache_holds(kernels, precision):
+    rng = np.random.default_rng(0)
+    dtype = np.float32 if precision == "f32" else np.float64
+    n, d = 2**25 // (987 * dtype().itemsize) + 1, 987
+    rows, query = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=d).astype(dtype)
+    found, squares = np.empty(n, dtype=dtype), np.empty(n, dtype=dtype)
+    getattr(kernels, f"products_{precision}")(rows, rows.strides[0], n, query, d, found, squares)
+    unit = np.finfo(dtype).eps
+    exact, norms = rows.astype(np.float64) @ query.astype(np.float64), np.linalg.norm(rows.astype(np.float64), axis=1)
+    assert (np.abs(found - exact) <= 2.0 * unit * norms * np.linalg.norm(query)).all()
+    np.testing.assert_allclose(squares, norms**2, rtol=8 * unit)
+
+
 def test_products_of_floats_that_overflow_on_the_way_are_right(kernels):
     rows = np.tile(np.array([1e20, -1e20, 1.0], dtype=np.float32), (6, 50))
     query = np.tile(np.array([1e20, 1e20, 2.0], dtype=np.float32), 50)

@@ -22,6 +22,7 @@ ctypedef int64_t (*sparse_dots)(const bm_sparse *m, int64_t n_rows, const double
 cdef extern from "c/kernels.h" nogil:
     enum:
         BM_SPARSE_WIDTH
+        BM_FAR
         BM_STRETCH
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM

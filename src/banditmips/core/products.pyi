@@ -19,10 +19,13 @@ def close_to_best(
 def best_of_all(
     products: NDArray[Any], squares: NDArray[Any] | None, rows: Rows, query: MeasuredQuery, k: int, absolute: bool
 ) -> Best | None: ...
-def best_of_rows(rows: Rows, query: NDArray[Any], squares: float, k: int, absolute: bool) -> Best | None: ...
+def best_of_rows(
+    rows: Rows, squares: NDArray[Any] | None, query: NDArray[Any], query_squares: float, settings: tuple[int, bool]
+) -> Best | None: ...
 def best_of(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int, absolute: bool) -> Best | None: ...
 
 class PlainProducts:
+    squares: NDArray[Any] | None
     def __init__(
         self,
         asked: tuple[Any, ...],

@@ -15,7 +15,7 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.certain cimport MeasuredQuery, are_fine
-from banditmips.core.kernels cimport BM_F32, BM_F64, BM_STRETCH, bm_kernels, bm_moments
+from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kernels, bm_moments
 from banditmips.core.maps cimport map_of
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport keep_largest
@@ -240,15 +240,21 @@ def best_of(const int64_t[::1] rows, const double[::1] scores, Py_ssize_t k, bin
     return best if best.add_all(&rows[0], &scores[0], rows.shape[0]) else None
 
 
-def best_of_rows(Rows rows, const real[::1] query, double squares, Py_ssize_t k, bint absolute):
+def best_of_rows(Rows rows, squares, const real[::1] query, double query_squares, settings):
     """The best k rows of one matrix in C order, by our own loop over all of them; None where a number is not finite."""
-    cdef Best best = Best(k, absolute)
+    cdef Best best = Best(*settings)  # how many, and whether they are ranked by their size
     cdef int dtype = BM_F32 if real is float else BM_F64
+    cdef const real[::1] known = query if squares is None else squares
     if not (rows.n_segments == 1 and rows.segments[0].dtype == dtype and rows.are_contiguous):
         raise ValueError("rows are those of one matrix in C order, of the type of the query")
     if query.shape[0] != rows.d or rows.segments[0].row_stride != rows.d * <int64_t> sizeof(real):
         raise ValueError(f"rows of {rows.d} numbers must follow one another, and the query have as many")
-    found = _find_best[real](<const real*> rows.segments[0].base, &query[0], rows.n, rows.d, squares, best)
+    if squares is not None and known.shape[0] != rows.n:
+        raise ValueError(f"squares must be those of {rows.n} atoms, got {known.shape[0]}")
+    found = _find_best[real](
+        <const real*> rows.segments[0].base, NULL if squares is None else &known[0], &query[0], rows.n, rows.d,
+        query_squares, best,
+    )
     return best if found else None
 
 
@@ -268,6 +274,11 @@ cdef class PlainProducts:
         A query of which no more than one in so many entries is not 0 is of another kind.
     result_type, fields
         What a result is, and those of its fields that are always the same.
+
+    Attributes
+    ----------
+    squares : array of shape (n,) of the atoms' type, or None
+        Sums of the squares of the atoms, where they are known.
     """
 
     cdef tuple asked
@@ -276,6 +287,7 @@ cdef class PlainProducts:
     cdef int64_t n, d, few_entries
     cdef int type_num
     cdef bint absolute
+    cdef public object squares
 
     def __init__(self, tuple asked, shape, int type_num, k, bint absolute, int64_t few_entries, result_type, fields):
         if type_num not in (cnp.NPY_FLOAT, cnp.NPY_DOUBLE):
@@ -310,14 +322,15 @@ cdef class PlainProducts:
         if not are_fine(&moments) or self.few_entries * moments.n_nonzero <= self.d:
             return None
         best = Best(k, self.absolute)
+        cdef const void* known = NULL if self.squares is None else cnp.PyArray_DATA(self.squares)
         if self.type_num == cnp.NPY_FLOAT:
             if not _find_best[float](
-                <const float*> cnp.PyArray_DATA(atoms), <const float*> cnp.PyArray_DATA(row),
+                <const float*> cnp.PyArray_DATA(atoms), <const float*> known, <const float*> cnp.PyArray_DATA(row),
                 self.n, self.d, moments.squares, best,
             ):
                 return None
         elif not _find_best[double](
-            <const double*> cnp.PyArray_DATA(atoms), <const double*> cnp.PyArray_DATA(row),
+            <const double*> cnp.PyArray_DATA(atoms), <const double*> known, <const double*> cnp.PyArray_DATA(row),
             self.n, self.d, moments.squares, best,
         ):
             return None
@@ -357,36 +370,52 @@ cdef bint _are_same(tuple values, tuple others):
 
 
 cdef bint _find_best(
-    const real* atoms, const real* query, int64_t n, int64_t d, double squares, Best best
+    const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares, Best best
 ) except -1:
-    """Put the best rows into `best`; False where a number is not finite."""
+    """Put the best rows into `best`; False where a number is not finite.
+
+    `known` are the sums of the atoms' squares, or NULL. They cost nothing beside what comes from memory; of atoms in the
+    cache, where they would take half as long as the products, the norm of the best row stands for those of all.
+    """
     cdef Py_ssize_t k = best.k, top = 0, n_close = 0
     cdef Room room = Room(2 * n * sizeof(real) + (_n_blocks(n) + k) * sizeof(double)), found
     cdef double* maxima = <double*> room.start
     cdef real* products = <real*> (maxima + _n_blocks(n) + k)
     cdef real* own_squares = products + n
+    cdef bint from_memory = n * d * <int64_t> sizeof(real) >= BM_FAR
+    cdef real* wanted = own_squares if from_memory and known == NULL else NULL
     cdef Rounding rounding
     cdef double bar
     cdef int64_t* close
+    cdef Py_ssize_t t
     cdef bint are_finite = False
     with nogil:
         if real is float:
-            bm_kernels().products_f32(atoms, d * sizeof(real), n, query, d, products, own_squares)
+            bm_kernels().products_f32(atoms, d * sizeof(real), n, query, d, products, wanted)
         else:
-            bm_kernels().products_f64(atoms, d * sizeof(real), n, query, d, products, own_squares)
+            bm_kernels().products_f64(atoms, d * sizeof(real), n, query, d, products, wanted)
         bar = _kth_best(products, n, k, best.absolute, maxima, maxima + _n_blocks(n), &top)
         if not isnan(bar):
             rounding = _rounding_of(
                 FLT_EPSILON if real is float else DBL_EPSILON, FLT_MIN if real is float else DBL_MIN, d, squares
             )
-            bar = _certain_bar(products, own_squares, n, best.absolute, maxima, bar, &rounding)
-            n_close = _reaching(products, own_squares, n, best.absolute, maxima, bar, &rounding, NULL)
+            if known == NULL and not from_memory:
+                if real is float:
+                    own_squares[0] = <real> bm_kernels().dot_f32(atoms + top * d, atoms + top * d, d)
+                else:
+                    own_squares[0] = <real> bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d)
+                for t in range(1, n):
+                    own_squares[t] = own_squares[0]
+            if known == NULL:
+                known = own_squares
+            bar = _certain_bar(products, known, n, best.absolute, maxima, bar, &rounding)
+            n_close = _reaching(products, known, n, best.absolute, maxima, bar, &rounding, NULL)
     if isnan(bar):
         return False
     found = Room(2 * n_close * sizeof(double))
     close = <int64_t*> found.start
     with nogil:
-        _reaching(products, own_squares, n, best.absolute, maxima, bar, &rounding, close)
+        _reaching(products, known, n, best.absolute, maxima, bar, &rounding, close)
         _fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
         are_finite = best.add_all(close, <double*> (close + n_close), n_close)
     return are_finite

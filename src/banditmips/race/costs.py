@@ -33,6 +33,8 @@ class Costs:
     stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache. The same, multiplied by our own loop on one thread.
+    column_stream
+        The same by BLAS, from memory, of atoms in Fortran order.
     columns, near_columns
         The same for our own loop over atoms by column, which adds up in double precision.
     product, shared
@@ -66,6 +68,7 @@ class Costs:
     near_stream: float = 0.09
     sweep: float = 0.23
     near_sweep: float = 0.09
+    column_stream: float = 0.23
     columns: float = 0.23
     near_columns: float = 0.09
     product: float = 0.03
@@ -106,8 +109,9 @@ class Costs:
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether our own loop over atoms by column takes less than BLAS and, after it, the rows of the best k."""
         # Each number of a row takes a cache line.
-        lines = (k + 1) * _LINE / itemsize
-        return n * self.columns_of(n * d) <= (n + lines) * self.stream_of(n * d)
+        by_blas = _between(self.near_stream, self.column_stream, n * d)
+        entry = _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
+        return n * self.columns_of(n * d) <= n * by_blas + (k + 1) * entry
 
 
 _NEAR, _FAR = 1 << 21, 1 << 23
@@ -122,6 +126,7 @@ _MEASURED = (
     "near_stream",
     "sweep",
     "near_sweep",
+    "column_stream",
     "columns",
     "near_columns",
     "product",
@@ -188,6 +193,7 @@ def measure_costs() -> Costs:
     exact = np.ones(4 * d)
     by_column, near_by_column = Rows([apart.reshape(4 * d, n).T]), Rows([near.T])
     all_columns = _best_time(lambda: by_column.column_products(exact, 0, n), 2)
+    column_stream = _best_time(lambda: by_column.arrays[0] @ np.ones(4 * d, dtype=np.float32), 2)
     near_columns = _best_time(lambda: near_by_column.column_products(exact[:n], 0, n), 10)
     one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
     rotation = Rotation(d, 0)
@@ -209,6 +215,7 @@ def measure_costs() -> Costs:
         near_stream=1e9 * near_stream,
         sweep=1e9 * sweep / (n * 4 * d),
         near_sweep=1e9 * near_sweep / (n * n),
+        column_stream=1e9 * column_stream / (n * 4 * d),
         columns=1e9 * all_columns / (n * 4 * d),
         near_columns=1e9 * near_columns / (n * n),
         product=1e9 * product,

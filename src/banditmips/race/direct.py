@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["Answer", "DirectSearch", "Waiting", "plain_row", "plain_rows"]
+__all__ = ["Answer", "DirectSearch", "Waiting", "plain_row", "plain_rows", "squares_of"]
 
 _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
 
@@ -195,11 +195,11 @@ class DirectSearch:
         if self._by_columns and store.rows.are_columns:
             best = best_of(np.arange(n), store.rows.column_products(query.exact, 0, n), k, absolute)
         elif self._sweeps and row.dtype == store.dtype:
-            best = best_of_rows(store.rows, row, query.squares, k, absolute)
+            best = best_of_rows(store.rows, squares_of(atoms), row, query.squares, (k, absolute))
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 products = products_with_one(store.array, row.astype(store.dtype, copy=False))
-            best = best_of_all(products, self._squares(atoms), store.rows, query, k, absolute)
+            best = best_of_all(products, squares_of(atoms), store.rows, query, k, absolute)
         return None if best is None else _by_all_products((best.indices, best.scores), n, begun)
 
     def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
@@ -237,10 +237,14 @@ class DirectSearch:
         return Waiting(query, None) if alone and self._is_dear(alive.n) else self._by_codes(atoms, query, alive)
 
     def _is_dear(self, n_left: int) -> bool:
-        """Whether the first round for so many, come to nothing, takes more than a tenth of the time of all products."""
-        assert self.times is not None
-        first = self.times.prepare + n_left * (self._n_first * self.times.cell + self.times.atom)
-        return first > 2.0 * REGRET * self.times.full
+        """Whether a first round for so many that comes to nothing takes a tenth longer than all products would alone.
+
+        Where many have been left out before, the rows of the others take less than all products do.
+        """
+        times = self.times
+        assert times is not None
+        first = times.prepare + n_left * (self._n_first * times.cell + times.atom)
+        return first + min(n_left * times.row, times.full) > (1.0 + 2.0 * REGRET) * times.full
 
     def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""
@@ -275,7 +279,7 @@ class DirectSearch:
         store, k, absolute = atoms.store, self.k, self.options.absolute
         assert isinstance(store, DenseStore)
         assert store.rows is not None
-        rows, by_blas, squares = store.rows, iter(products), self._squares(atoms)
+        rows, by_blas, squares = store.rows, iter(products), squares_of(atoms)
         chosen = []
         for one, some in zip(waiting, close, strict=True):
             found = close_to_best(next(by_blas), squares, rows, one.squares, k, absolute) if some is None else some
@@ -294,14 +298,6 @@ class DirectSearch:
                 answer.n_survivors, answer.delta_spent = some.size, self.options.delta
             answers.append(answer)
         return answers
-
-    @staticmethod
-    def _squares(atoms: AtomSet) -> NDArray[Any] | None:
-        """The atoms' sums of squares in their own type, if they are known."""
-        if atoms.facts is None:
-            return None
-        with np.errstate(over="ignore"):
-            return atoms.facts.squared_norms.astype(atoms.store.dtype)
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times
@@ -329,6 +325,14 @@ class DirectSearch:
         answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
         answer.rounds, answer.n_raced, answer.time_spent = outcome.rounds, outcome.n_raced, outcome.time_spent
         return answer
+
+
+def squares_of(atoms: AtomSet) -> NDArray[Any] | None:
+    """The atoms' sums of squares in their own type, if they are known."""
+    if atoms.facts is None:
+        return None
+    with np.errstate(over="ignore"):
+        return atoms.facts.squared_norms.astype(atoms.store.dtype)
 
 
 def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:

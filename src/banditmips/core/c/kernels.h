@@ -66,7 +66,7 @@ struct bm_weighed {
     int64_t size;
 };
 
-enum { BM_STRETCH = 2048, BM_LANE_TERMS = 64 /* that are added to a sum before it goes on in double */ };
+enum { BM_FAR = 1 << 25 /* bytes that no cache is taken to hold */, BM_STRETCH = 2048, BM_LANE_TERMS = 64 /* that are added to a sum before it goes on in double */ };
 
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */

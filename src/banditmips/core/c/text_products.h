@@ -79,11 +79,43 @@ ALWAYS_INLINE void F(four_products)(const REAL *const a[4], const char *next, co
     for (int r = 0; squares && r < 4; r++) squares[r] = (REAL)total_squares[r];
 }
 
+/* The same of one row */
+ALWAYS_INLINE REAL F(one_product)(const REAL *a, const REAL *q, int64_t d, REAL *squares) {
+    V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, z0 = {0}, z1 = {0};
+    int64_t j = 0;
+    for (; d - j >= 4 * LANES; j += 4 * LANES) {
+        const V a0 = F(load)(a + j), a1 = F(load)(a + j + LANES);
+        const V a2 = F(load)(a + j + 2 * LANES), a3 = F(load)(a + j + 3 * LANES);
+        s0 += a0 * F(load)(q + j);
+        s1 += a1 * F(load)(q + j + LANES);
+        s2 += a2 * F(load)(q + j + 2 * LANES);
+        s3 += a3 * F(load)(q + j + 3 * LANES);
+        if (!squares) continue;
+        z0 = z0 + a0 * a0 + a2 * a2;
+        z1 = z1 + a1 * a1 + a3 * a3;
+    }
+    for (; j < d; j += LANES) {
+        const V a0 = d - j >= LANES ? F(load)(a + j) : F(load_part)(a + j, d - j);
+        s0 += a0 * (d - j >= LANES ? F(load)(q + j) : F(load_part)(q + j, d - j));
+        if (squares) z0 += a0 * a0;
+    }
+    if (squares) *squares = F(sum)(z0 + z1);
+    return F(sum)((s0 + s1) + (s2 + s3));
+}
+
 static void F(products)(const REAL *rows, int64_t stride_bytes, int64_t n, const REAL *q, int64_t d, REAL *out,
                         REAL *squares) {
     enum { PAGES = 8192 };
     const int asks = d * (int64_t)sizeof(REAL) <= PAGES;
-    for (int64_t t = 0; t < n; t += 4) {
+    /* From memory, short rows are best read one after another, as they lie (measured at 256 to 2,000 floats: in three
+     * quarters to a half of the time); from the cache, four at once. */
+    const int one_by_one = n * d * (int64_t)sizeof(REAL) >= BM_FAR && d * (int64_t)sizeof(REAL) <= 2 * PAGES;
+    int64_t t = 0;
+    for (; one_by_one && t < n; t++) {
+        const REAL *row = (const REAL *)((const char *)rows + t * stride_bytes);
+        out[t] = squares ? F(one_product)(row, q, d, squares + t) : F(one_product)(row, q, d, NULL);
+    }
+    for (; t < n; t += 4) {
         const REAL *a[4];
         const char *next = (const char *)rows + (t + 4) * stride_bytes;
         REAL four[4], sizes[4];
