@@ -329,10 +329,12 @@ class DirectSearch:
 
 def squares_of(atoms: AtomSet) -> NDArray[Any] | None:
     """The atoms' sums of squares in their own type, if they are known."""
-    if atoms.facts is None:
-        return None
-    with np.errstate(over="ignore"):
-        return atoms.facts.squared_norms.astype(atoms.store.dtype)
+    if "squares" not in atoms.prepared:
+        with np.errstate(over="ignore"):
+            known = None if atoms.facts is None else atoms.facts.squared_norms.astype(atoms.store.dtype)
+        atoms.prepared["squares"] = known
+    squares: NDArray[Any] | None = atoms.prepared["squares"]
+    return squares
 
 
 def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:
