@@ -45,7 +45,8 @@ cdef class CachedSource(SampleSource):
         self._n_atoms, self._most_values = alive.n, schedule.max_buffer
         self._samples, self._fair_ones = {}, {}
         sizes, size = [], schedule.next_size(0, self.population)
-        while size <= order.size and not schedule.should_finish(1, size, self.population):
+        # Where all coordinates are cached, sizes come to an end by themselves.
+        while max(sizes, default=0) < size <= order.size and not schedule.should_finish(1, size, self.population):
             sizes.append(size)
             size = schedule.next_size(size, self.population)
         self._sizes = np.array(sizes, dtype=np.int64)
