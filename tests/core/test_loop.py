@@ -248,3 +248,54 @@ def test_a_search_leaves_nothing_behind_for_the_next():
     first = asdict(index.search(query))
     index.search(np.random.default_rng(0).normal(size=5_000).astype(np.float32))
     np.testing.assert_equal(asdict(index.search(query)), first)
+
+
+def many_prepared(stands_out):
+    """More atoms than a probe of each sixteenth needs to speak for, of which forty stand out or none does."""
+    rng = np.random.default_rng(3)
+    n, d = 3_200, 512
+    query = rng.normal(size=d)
+    atoms = rng.normal(size=(n, d))
+    if stands_out:
+        atoms[::77] += query
+    rotation = Rotation(d, 0)
+    codes = Codes(rotation, np.zeros(d), n, rotation.width, 1)
+    codes.encode(0, atoms)
+    return atoms, query, Known(None, codes, make_dither(codes))
+
+
+@pytest.mark.parametrize(("stands_out", "k"), [(True, 1), (True, 20), (False, 200)])
+def test_a_first_round_that_is_dear_is_probed_before(stands_out, k):
+    atoms, query, known = many_prepared(stands_out)
+    n, d = atoms.shape
+    # All products take five times as long as the first round: in vain, that would be a fifth more.
+    times = Times(cell=1.0, row=10.0 * d, full=5.0 * n * d, prepare=100.0)
+    outcomes = []
+    for risk in (np.inf, 0.1 * times.full):
+        times.risk = risk
+        exact = RowsExact(Rows([atoms]), query, 0, ScoreMap(), None, None)
+        alive = Survivors(None, n, k, False)
+        outcomes.append(answer(known, alive, query, ScoreMap(), exact, Limits(0.01), times))
+    begun, probed = outcomes
+    n_probed = n // 16 * d
+    if stands_out:
+        assert not probed.handed_over
+        assert probed.n_multiplies == begun.n_multiplies + n_probed
+        assert set(best_of(probed, k)) == set(np.argsort(-(atoms @ query))[:k])
+    else:
+        assert begun.handed_over
+        assert begun.n_multiplies >= n * d
+        assert probed.handed_over
+        assert probed.n_multiplies == n_probed
+    # What it took is told, so that a batch can write it down.
+    assert probed.time_spent >= 100.0 + n_probed
+
+
+def test_a_probe_that_is_dear_itself_is_not_made():
+    atoms, query, known = many_prepared(stands_out=True)
+    n, d = atoms.shape
+    times = Times(cell=1.0, row=5.0 * d, full=5.0 * n * d, prepare=0.2 * 5.0 * n * d, risk=0.1 * 5.0 * n * d)
+    exact = RowsExact(Rows([atoms]), query, 0, ScoreMap(), None, None)
+    outcome = answer(known, Survivors(None, n, 1, False), query, ScoreMap(), exact, Limits(0.01), times)
+    assert outcome.handed_over
+    assert outcome.n_multiplies == 0

@@ -19,8 +19,15 @@ class Times:
     full: float
     prepare: float
     atom: float
+    risk: float
     def __init__(
-        self, cell: float = 0.0, row: float = 0.0, full: float = 0.0, prepare: float = 0.0, atom: float = 0.0
+        self,
+        cell: float = 0.0,
+        row: float = 0.0,
+        full: float = 0.0,
+        prepare: float = 0.0,
+        atom: float = 0.0,
+        risk: float = ...,
     ) -> None: ...
 
 def answer(

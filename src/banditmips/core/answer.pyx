@@ -7,14 +7,13 @@ import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.certain import CertainBounds, MeasuredQuery
-from banditmips.core.code_source import CodeSource
+from banditmips.core.code_source cimport PROBED, CodeSource
 from banditmips.core.codes cimport Codes
 from banditmips.core.exact cimport Exact
 from banditmips.core.loop import Outcome, can_lead, lead, race
 from banditmips.core.source cimport Source
 from banditmips.core.records import StopReason
-from banditmips.core.rule import CodeRule
-from banditmips.core.rule cimport drop_by_intervals
+from banditmips.core.rule cimport CodeRule, drop_by_intervals
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 
@@ -42,10 +41,13 @@ class Times:
         A cell of an atom's code, and whatever else a round does with an atom.
     row, full, prepare : float
         An exact row, all products, and making a query ready.
+    risk : float
+        What a race that comes to nothing may take beside all products; infinite where that is not to be asked.
     """
 
-    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0, atom=0.0):
+    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0, atom=0.0, risk=INFINITY):
         self.cell, self.row, self.full, self.prepare, self.atom = cell, row, full, prepare, atom
+        self.risk = risk
 
 
 def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times):
@@ -84,14 +86,16 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
         n_multiplies += lead(alive, exact)
         if drop_by_intervals(alive):
             alive.compact()
+    if alive.n <= alive.k:
+        return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
     # Delta is split over all atoms of the index, whoever takes part.
     rule = CodeRule(limits.delta, codes.n)
     source = CodeSource(alive, codes, query, known.dither, scores, times)
     source.n_multiplies = n_multiplies
     source.row_cost = exact.cost_of(alive.rows, 1)
     source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms
-    if alive.n <= alive.k:
-        return Outcome(alive, StopReason.SEPARATED, n_multiplies=n_multiplies)
+    if limits.budget is None and source.is_dear() and not _probe_promises(source, rule):
+        return _handed_over(source)
 
     def hands_over(n_left):
         return source.hopeless or n_left * times.row >= times.full > 0.0
@@ -99,6 +103,36 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
     outcome = race(source, rule, exact, limits, hands_over=hands_over)
     rows = (outcome.n_multiplies - source.n_cells_read) / max(source.row_cost, 1)
     outcome.time_spent = source.time_spent + rows * times.row
+    return outcome
+
+
+cdef bint _probe_promises(CodeSource source, CodeRule rule) except -1:
+    """Whether a first round of every `PROBED`-th survivor says that a race would take less than all products.
+
+    The bar of so few is lower than that of all, so that it promises too little rather than too much.
+    """
+    cdef Survivors alive = source.alive
+    cdef Py_ssize_t t, n = (alive.n + PROBED - 1) // PROBED, k = (alive.k + PROBED - 1) // PROBED
+    cdef Survivors few = Survivors.with_room(n, k, alive.absolute)
+    few.begin_again(n)
+    few.bar = alive.bar
+    for t in range(n):
+        few.rows[t] = alive.rows[t * PROBED]
+    cdef CodeSource probe = source.of_others(few)
+    # A probe that would itself be dear is not made.
+    if n <= k or probe.first_time() > source.risk:
+        return False
+    probe.advance(probe.next_size())
+    if rule.judge(probe, 1):
+        probe.keep()
+    source.take_over(probe)
+    return source.promises(<double> alive.n / n * probe.time_left())
+
+
+cdef object _handed_over(CodeSource source):
+    """What came of a race that was not begun."""
+    outcome = Outcome(source.alive, StopReason.FINISHED_EXACTLY, n_multiplies=source.n_multiplies)
+    outcome.handed_over, outcome.time_spent = True, source.time_spent
     return outcome
 
 

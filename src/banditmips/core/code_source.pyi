@@ -8,8 +8,6 @@ from banditmips.core.codes import Codes
 from banditmips.core.source import Source
 from banditmips.core.survivors import Survivors
 
-COARSE_BITS: Final = 4
-FINE_BITS: Final = 8
 REGRET: Final = 0.05
 
 class RotatedQuery:
@@ -30,6 +28,7 @@ class _Times(Protocol):
     row: float
     full: float
     prepare: float
+    risk: float
 
 class CodeSource(Source):
     row_cost: int
@@ -50,6 +49,5 @@ class CodeSource(Source):
     @property
     def n_cells_read(self) -> int: ...
     def affordable_size(self, size: int) -> int: ...
-    def fill_radius(self, quantile: float, reach: float) -> None: ...
 
 def make_dither(codes: Codes) -> NDArray[np.uint8]: ...

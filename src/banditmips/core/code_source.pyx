@@ -6,12 +6,13 @@ Rounding is random (by the seed's dither), so that its error too is sub-Gaussian
 
 from libc.math cimport INFINITY, fabs, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
-from banditmips.core.codes cimport Codes
+from banditmips.core.codes cimport MAX_RUNGS, Codes
 from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
@@ -19,8 +20,6 @@ from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 cdef double LEAST_SQUARE = 1e-250
 """Sums of squares below this may have lost digits to underflow."""
-COARSE_BITS, FINE_BITS = 4, 8
-"""Bits of a query's rounded entries for signs, and for codes of several bits, whose own errors are smaller."""
 
 REGRET = 0.05
 """Part of the time of all products that finding out whether a race pays may take."""
@@ -38,58 +37,54 @@ cdef double FINE_PART = 0.2
 cdef class RotatedQuery:
     """A query less its part along the codes' centre, rotated and rounded."""
 
-    cdef readonly double norm, unit, along, on_centre
-    cdef Codes codes
-    cdef float[::1] rotated
-    cdef const uint8_t[::1] dither
-    cdef double largest
-    cdef uint64_t[:, ::1] coarse, fine
-    cdef int64_t[::1] coarse_totals, fine_totals
-    cdef double coarse_step, fine_step
-    cdef bint has_fine
-
     def __init__(self, Codes codes, const double[::1] query, const uint8_t[::1] dither):
-        cdef int64_t d = codes.rotation.d, width = codes.rotation.width
-        cdef double part = 0.0, product = codes.centre_product(&query[0])
-        cdef int exponent = 0
-        self.codes, self.dither, self.has_fine = codes, dither, False
-        self.rotated = np.empty(width, dtype=np.float32)
-        # Any part is right; that along the centre makes the rest shortest. Squares that lost digits give none.
-        if LEAST_SQUARE < codes.centre_square and isfinite(codes.centre_square) and isfinite(product):
-            part = product / codes.centre_square
+        cdef int64_t width = codes.rotation.width
+        cdef int64_t n_words = (COARSE_BITS + FINE_BITS) * codes.n_words
+        self.codes, self.dither = codes, dither
+        # Room for all of it at once, the rounded entries in front.
+        self.coarse = <uint64_t*> malloc(n_words * sizeof(uint64_t) + width * sizeof(float))
+        if self.coarse == NULL:
+            raise MemoryError("there is no memory for a rotated query")
+        self.fine, self.rotated = NULL, <float*> (self.coarse + n_words)
         with nogil:
-            if not isfinite(codes.scaled_rest(&query[0], part, &exponent, &self.rotated[0])):
-                part = 0.0
-                codes.scaled_rest(&query[0], part, &exponent, &self.rotated[0])
-            memset(&self.rotated[0] + d, 0, (width - d) * sizeof(float))
-            self.norm = sqrt(bm_kernels().dot_f32(&self.rotated[0], &self.rotated[0], d))
-            codes.rotation.apply(&self.rotated[0])
-            self.largest = bm_kernels().largest_size(&self.rotated[0], width)
-        self.along, self.on_centre, self.unit = part, product, ldexp(1.0, exponent)
-        self.coarse_step, coarse, totals = self._rounded(COARSE_BITS)
-        self.coarse, self.coarse_totals = coarse, totals
+            self._rotate(&query[0])
+            self.coarse_step = self._round(COARSE_BITS, self.coarse, self.coarse_totals)
 
-    def _rounded(self, int n_bits):
-        """Round to n_bits: the step, the bit planes, and the sums over the prefixes that rounds may end with."""
-        cdef double step = self.largest / (2.0 ** (n_bits - 1) - 1.0) * (1.0 + 1e-6)
+    def __dealloc__(self):
+        free(self.coarse)
+
+    cdef void _rotate(self, const double* query) noexcept nogil:
+        cdef int64_t d = self.codes.rotation.d, width = self.codes.rotation.width
+        cdef double part = 0.0, product = self.codes.centre_product(query)
+        cdef int exponent = 0
+        # Any part is right; that along the centre makes the rest shortest. Squares that lost digits give none.
+        if LEAST_SQUARE < self.codes.centre_square and isfinite(self.codes.centre_square) and isfinite(product):
+            part = product / self.codes.centre_square
+        if not isfinite(self.codes.scaled_rest(query, part, &exponent, self.rotated)):
+            part = 0.0
+            self.codes.scaled_rest(query, part, &exponent, self.rotated)
+        memset(self.rotated + d, 0, (width - d) * sizeof(float))
+        self.norm = sqrt(bm_kernels().dot_f32(self.rotated, self.rotated, d))
+        self.codes.rotation.apply(self.rotated)
+        self.largest = bm_kernels().largest_size(self.rotated, width)
+        self.along, self.on_centre, self.unit = part, product, ldexp(1.0, exponent)
+
+    cdef double _round(self, int n_bits, uint64_t* planes, int64_t* totals) noexcept nogil:
+        """Round to n_bits, as bit planes with their sums over prefixes; return the step."""
+        cdef double step = self.largest / ((1 << (n_bits - 1)) - 1.0) * (1.0 + 1e-6)
         if step == 0.0:
             step = 1.0
-        planes = np.empty((n_bits, self.codes.n_words), dtype=np.uint64)
-        totals = np.empty(self.codes.n_rungs, dtype=np.int64)
-        cdef uint64_t[:, ::1] bits = planes
-        cdef int64_t[::1] sums = totals
         bm_kernels().quantise(
-            &self.rotated[0], &self.dither[0], self.codes.n_cells, <float> step, n_bits, &bits[0, 0],
-            self.codes.n_words, &self.codes._ends[0], <int> self.codes.n_rungs, &sums[0],
+            self.rotated, &self.dither[0], self.codes.n_cells, <float> step, n_bits, planes, self.codes.n_words,
+            &self.codes._ends[0], <int> self.codes.n_rungs, totals,
         )
-        return step, planes, totals
+        return step
 
-    def make_fine(self):
+    cpdef make_fine(self):
         """Round once more, finely."""
-        if not self.has_fine:
-            self.fine_step, fine, totals = self._rounded(FINE_BITS)
-            self.fine, self.fine_totals = fine, totals
-            self.has_fine = True
+        if self.fine == NULL:
+            self.fine = self.coarse + COARSE_BITS * self.codes.n_words
+            self.fine_step = self._round(FINE_BITS, self.fine, self.fine_totals)
 
 
 cdef class CodeSource(Source):
@@ -119,32 +114,48 @@ cdef class CodeSource(Source):
         Whether all products would take less time than reading on.
     """
 
-    cdef Codes codes
-    cdef ScoreMap scores
-    cdef RotatedQuery rotated
-    cdef object _query, _dither
-    cdef const float[::1] _scales, _errors
-    cdef int64_t[::1] sums
-    cdef double cell_time, atom_time, row_time, full_time, prepare_time
-    cdef double deviation_of_rounding, quantile
-    cdef readonly bint hopeless
-    cdef readonly double time_spent
-    cdef readonly int64_t n_cells_read
-    cdef int64_t n_led, most
-    cdef public int64_t row_cost
-    cdef public bint leads_for_multiplies
-
     def __init__(self, Survivors alive, Codes codes, query, dither, ScoreMap scores, times):
         self.alive, self.codes, self.scores = alive, codes, scores
-        self._query, self._dither = query, dither
+        self._query, self._dither, self._times = query, dither, times
         self.cell_time, self.atom_time, self.row_time = times.cell, times.atom, times.row
-        self.full_time, self.prepare_time = times.full, times.prepare
+        self.full_time, self.prepare_time, self.risk = times.full, times.prepare, times.risk
         self.most = codes.n_cells * codes.n_bits
         # Having read all bits of a code is not to know the score: there is no end where a race would be exhausted.
         self.population = self.most + 1
-        self.sums = np.zeros(alive.n, dtype=np.int64)
+        self.sums = <int64_t*> calloc(max(alive.n, <Py_ssize_t> 1), sizeof(int64_t))
+        if self.sums == NULL:
+            raise MemoryError("there is no memory for the sums of a round")
         self.row_cost = -1  # until it is told, rows are no choice
         self.n_led = -1
+
+    def __dealloc__(self):
+        free(self.sums)
+
+    cdef CodeSource of_others(self, Survivors alive):
+        """The same query with other survivors."""
+        return CodeSource(alive, self.codes, self._query, self._dither, self.scores, self._times)
+
+    cdef void take_over(self, CodeSource other):
+        """Go on with what another source has made of the query, and remember what it took."""
+        self.rotated = other.rotated
+        self.time_spent += other.time_spent
+        self.n_multiplies += other.n_multiplies
+        self.n_cells_read += other.n_cells_read
+
+    cdef bint is_dear(self) noexcept:
+        """Whether a first round that comes to nothing is more than may be risked.
+
+        Where many have been left out before, the rows of the others take less than all products do.
+        """
+        return self.first_time() + min(self.alive.n * self.row_time, self.full_time) > self.full_time + self.risk
+
+    cdef double first_time(self) noexcept:
+        """What making the query ready and a first round take."""
+        return self.prepare_time + self._time_of_round(self.next_size())
+
+    cdef bint promises(self, double rest) noexcept:
+        """Whether a race takes less time than all products, if so much is to be done after the first round."""
+        return MARGIN * (self._time_of_round(self.next_size()) + rest) < self.full_time
 
     cpdef int64_t next_size(self) except -1:
         """Double by double for few multiplies; for time, the first cells of all atoms, then four times as many."""
@@ -174,7 +185,7 @@ cdef class CodeSource(Source):
         if self.rotated is None:
             return self.alive.n * self.row_time <= self.prepare_time + self._time_of_round(size)
         if self.size and self.time_spent + self._time_of_round(size) > _REGRET * self.full_time:
-            if MARGIN * self._time_left() >= self.full_time:
+            if MARGIN * self.time_left() >= self.full_time:
                 self.hopeless = True
                 return True
         return self.alive.n * self.row_time <= self._time_of_round(size)
@@ -189,7 +200,7 @@ cdef class CodeSource(Source):
         """What all bits of an atom take: every plane of them meets a query of more bits than the signs do."""
         return self.codes.n_cells * self.codes.n_bits * self.cell_time * (<double> FINE_BITS / COARSE_BITS)
 
-    cdef double _time_left(self):
+    cdef double time_left(self):
         """What reading on to the end would take, by the estimates of now: all signs, all bits if there are more, rows."""
         cdef int64_t last = self.codes.n_rungs - 1
         cdef int64_t n_cells = max(self.codes.n_cells - self.size, 0)
@@ -267,7 +278,7 @@ cdef class CodeSource(Source):
         self.n_cells_read += read
         if size <= n_cells:
             with nogil:
-                self._read_signs(self.size, size, self.rotated.coarse)
+                self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
             self._estimate(self._rung(size), self.rotated.coarse_step)
         else:
             self.rotated.make_fine()
@@ -287,20 +298,19 @@ cdef class CodeSource(Source):
         """The survivors' rows; NULL where they are all atoms, in order."""
         return NULL if self.alive.n == self.codes.n else self.alive.rows
 
-    cdef void _read_signs(self, int64_t start, int64_t stop, uint64_t[:, ::1] planes) noexcept nogil:
+    cdef void _read_signs(self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes) noexcept nogil:
         """Add the products of signs and rounded query from cell `start` to `stop` to the sums."""
         cdef int64_t begin = start // 64, end = stop // 64, split = self.codes.n_first_words
-        cdef int n_planes = <int> planes.shape[0]
         if begin < split:
             bm_kernels().bit_sums(
-                &self.codes._first[0, begin], split, self._rows(), self.alive.n, &planes[0, begin],
-                self.codes.n_words, n_planes, min(end, split) - begin, &self.sums[0],
+                &self.codes._first[0, begin], split, self._rows(), self.alive.n, planes + begin,
+                self.codes.n_words, n_planes, min(end, split) - begin, self.sums,
             )
         if end > split:
             begin = max(begin, split)
             bm_kernels().bit_sums(
                 &self.codes._rest[0, begin - split], self.codes.n_words - split, self._rows(), self.alive.n,
-                &planes[0, begin], self.codes.n_words, n_planes, end - begin, &self.sums[0],
+                planes + begin, self.codes.n_words, n_planes, end - begin, self.sums,
             )
 
     cdef void _read_all_bits(self) noexcept nogil:
@@ -311,13 +321,13 @@ cdef class CodeSource(Source):
         for t in range(self.alive.n):
             self.sums[t] = 0
         # By Horner's rule, from the signs down.
-        self._read_signs(0, self.codes.n_cells, self.rotated.fine)
+        self._read_signs(0, self.codes.n_cells, self.rotated.fine, FINE_BITS)
         for plane in range(n_planes - 1, -1, -1):
             for t in range(self.alive.n):
                 self.sums[t] *= 2
             bm_kernels().bit_sums(
                 &self.codes._finer[0, plane * n_words], n_planes * n_words, self._rows(), self.alive.n,
-                &self.rotated.fine[0, 0], n_words, <int> self.rotated.fine.shape[0], n_words, &self.sums[0],
+                self.rotated.fine, n_words, FINE_BITS, n_words, self.sums,
             )
         # Every plane's bits are 0 and 1 where its signs are -1 and 1.
         cdef int64_t all_totals = total * ((1 << self.codes.n_bits) - 1)
@@ -332,7 +342,7 @@ cdef class CodeSource(Source):
         cdef int64_t total, row
         cdef bint signs = rung < codes.n_rungs
         cdef Py_ssize_t t
-        self._scales, self._errors = codes._scales[rung], codes._errors[rung]
+        self._scales, self._errors = &codes._scales[rung, 0], &codes._errors[rung, 0]
         total = self.rotated.coarse_totals[rung] if signs else 0
         with nogil:
             for t in range(alive.n):
@@ -346,7 +356,7 @@ cdef class CodeSource(Source):
         self.deviation_of_rounding = 0.5 * step
         return 0
 
-    def fill_radius(self, double quantile, double reach):
+    cpdef int fill_radius(self, double quantile, double reach) except -1:
         """Fill in the radii, at so many deviations; `reach` as in `Survivors`."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
@@ -382,6 +392,7 @@ cdef class CodeSource(Source):
                 # squares of it might be too large or too small.
                 alive.radius[t] = unit * ((quantile * deviation if deviation > 0.0 else 0.0) + slack * size_of_code)
             self.scores.widen(alive)
+        return 0
 
     cpdef int keep(self) except -1:
         """Leave out those that are beaten."""

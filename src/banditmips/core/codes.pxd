@@ -2,6 +2,10 @@ from libc.stdint cimport int64_t, uint64_t
 
 from banditmips.core.rotation cimport Rotation
 
+cdef enum:
+    MAX_RUNGS = 40
+
+
 ctypedef fused real:
     float
     double

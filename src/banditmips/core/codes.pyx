@@ -26,7 +26,6 @@ _FIRST_CELLS = 2048
 _GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
 cdef double[5] GRID_STEPS = _GRID_STEPS
 """The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
-cdef int MAX_RUNGS = 40
 cdef double LEAST_LENGTH = 1e-32, MOST_LENGTH = 1e32
 """Between these, scales and errors are within single precision."""
 
@@ -299,7 +298,7 @@ def _encode(Codes codes, int64_t first_row, const real[:, ::1] atoms):
     # One vector to be rotated, its planes, and what is summed over prefixes.
     cdef float* x = <float*> malloc(width * sizeof(float))
     cdef uint64_t* planes = <uint64_t*> malloc(codes.n_bits * (width // 64) * sizeof(uint64_t))
-    cdef double sums[40]
+    cdef double[MAX_RUNGS] sums
     if x == NULL or planes == NULL:
         free(x)
         free(planes)

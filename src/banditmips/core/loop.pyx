@@ -7,6 +7,7 @@ whatever rule says who is beaten. A trace is a record of what this loop did.
 from libc.math cimport INFINITY, fabs, isnan
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, qsort
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -26,7 +27,7 @@ _SEPARATED, _EXHAUSTED = StopReason.SEPARATED, StopReason.EXHAUSTED
 _FINISHED, _EPSILON, _BUDGET = StopReason.FINISHED_EXACTLY, StopReason.EPSILON, StopReason.BUDGET
 
 
-class Limits:
+cdef class Limits:
     """What a race may cost and when it may end.
 
     Attributes
@@ -37,9 +38,11 @@ class Limits:
         Whether every round is written down.
     """
 
-    __slots__ = ("budget", "delta", "epsilon", "traced")
+    cdef readonly double delta, epsilon
+    cdef readonly object budget
+    cdef readonly bint traced
 
-    def __init__(self, delta, epsilon=0.0, budget=None, traced=False):
+    def __init__(self, double delta, double epsilon=0.0, budget=None, bint traced=False):
         self.delta, self.epsilon, self.budget, self.traced = delta, epsilon, budget, traced
 
 
@@ -71,6 +74,13 @@ cdef void* room_for(Py_ssize_t size) except NULL:
     return room
 
 
+cdef object _copied(const void* entries, cnp.npy_intp n, int type_num):
+    """An array of so many entries of 8 bytes."""
+    array = cnp.PyArray_EMPTY(1, &n, type_num, 0)
+    memcpy(cnp.PyArray_DATA(array), entries, n * 8)
+    return array
+
+
 cdef class Outcome:
     """How a race ended: the survivors with their estimates, intervals and costs.
 
@@ -86,10 +96,12 @@ cdef class Outcome:
     cdef public double delta_spent, time_spent
 
     def __init__(self, Survivors alive, stop_reason, *, exact=False, n_multiplies=0, n_rounds=0, delta_spent=0.0, rounds=()):
-        self.survivors = alive.row_array.copy()
-        self.scores = alive.estimate_array.copy()
-        self.radius = alive.radius_array.copy()
-        self.exact = np.ones(alive.n, dtype=np.bool_) if exact else np.zeros(alive.n, dtype=np.bool_)
+        cdef cnp.npy_intp n = alive.n
+        self.survivors = _copied(alive.rows, n, cnp.NPY_INT64)
+        self.scores = _copied(alive.estimates, n, cnp.NPY_FLOAT64)
+        self.radius = _copied(alive.radius, n, cnp.NPY_FLOAT64)
+        self.exact = cnp.PyArray_EMPTY(1, &n, cnp.NPY_BOOL, 0)
+        memset(cnp.PyArray_DATA(self.exact), bool(exact), n)
         self.n_multiplies, self.n_rounds, self.n_survivors = n_multiplies, n_rounds, alive.n
         self.stop_reason, self.delta_spent, self.rounds = stop_reason, delta_spent, list(rounds)
         self.handed_over, self.n_raced, self.time_spent = False, alive.n, 0.0
@@ -137,6 +149,8 @@ cdef class Outcome:
         """The k best survivors with their exact scores, best first, and the multiplies of everything."""
         places = self.best(k, absolute)
         rows, scores = self.survivors[places], self.scores[places]
+        if self.exact.all():
+            return (rows, scores), self.n_multiplies
         left = np.flatnonzero(~self.exact[places])
         if left.size:
             scores[left] = exact.scores(rows[left])
@@ -145,7 +159,7 @@ cdef class Outcome:
         return (rows, scores), self.n_multiplies + exact.cost(rows[left] if left.size else rows[:0])
 
 
-def race(Source source, Rule rule, Exact exact, limits, n_rounds=0, hands_over=None):
+def race(Source source, Rule rule, Exact exact, Limits limits, int n_rounds=0, hands_over=None):
     """Run one query's race.
 
     Parameters
@@ -164,6 +178,7 @@ def race(Source source, Rule rule, Exact exact, limits, n_rounds=0, hands_over=N
     cdef int number = n_rounds
     cdef Py_ssize_t n_beaten, n_begun = alive.n
     cdef double spent = 0.0
+    cdef int64_t size = 0
     cdef int r
     for r in range(1, n_rounds + 1):
         spent += limits.delta * round_share(r)
@@ -173,7 +188,7 @@ def race(Source source, Rule rule, Exact exact, limits, n_rounds=0, hands_over=N
         alive.radius_array[:] = 0.0
         reason = _EXHAUSTED
     while reason is None:
-        size, reason = _next_step(source, exact, limits)
+        reason = _next_step(source, exact, limits, &size)
         if reason is not None:
             break
         number += 1
@@ -217,22 +232,22 @@ def race(Source source, Rule rule, Exact exact, limits, n_rounds=0, hands_over=N
     return outcome
 
 
-cdef tuple _next_step(Source source, Exact exact, limits):
+cdef object _next_step(Source source, Exact exact, Limits limits, int64_t* size):
     """Choose how many cells to reach next, or say why to stop sampling instead."""
     left = None if limits.budget is None else limits.budget - source.n_multiplies
-    can_finish = left is None or _cost_of_all(source, exact) <= left
+    cdef bint can_finish = left is None or _cost_of_all(source, exact) <= left
     if source.with_replacement and source.size >= source.population:
-        return source.size, _FINISHED if can_finish else _BUDGET
-    size = source.next_size()
-    if size <= source.size or not source.can_go_on(size):
-        return source.size, _FINISHED if can_finish else _BUDGET
-    if can_finish and source.should_finish(size):
-        return source.size, _FINISHED
-    if left is not None and (size - source.size) * source.alive.n * source.cell_cost() > left:
-        size = source.affordable_size(source.size + left // (source.alive.n * max(source.cell_cost(), 1)))
-        if size <= source.size:
-            return source.size, _BUDGET
-    return size, None
+        return _FINISHED if can_finish else _BUDGET
+    size[0] = source.next_size()
+    if size[0] <= source.size or not source.can_go_on(size[0]):
+        return _FINISHED if can_finish else _BUDGET
+    if can_finish and source.should_finish(size[0]):
+        return _FINISHED
+    if left is not None and (size[0] - source.size) * source.alive.n * source.cell_cost() > left:
+        size[0] = source.affordable_size(source.size + left // (source.alive.n * max(source.cell_cost(), 1)))
+        if size[0] <= source.size:
+            return _BUDGET
+    return None
 
 
 cdef int64_t _cost_of_all(Source source, Exact exact) except -1:
@@ -252,14 +267,14 @@ def record(Source source, Py_ssize_t n_survivors):
     )  # fmt: skip
 
 
-def can_lead(Survivors alive, exact, limits, int64_t n_multiplies):
+cpdef bint can_lead(Survivors alive, Exact exact, Limits limits, int64_t n_multiplies) except -1:
     """Whether the exact scores of the k leaders are within the budget."""
     if limits.budget is None:
         return True
     return n_multiplies + exact.cost(alive.row_array[alive.leaders(alive.k)]) <= limits.budget
 
 
-def lead(Survivors alive, Exact exact):
+cpdef int64_t lead(Survivors alive, Exact exact) except -1:
     """Compute the exact scores of the k leaders, which raises the bar; return the multiplies that this took."""
     cdef int64_t* rows = <int64_t*> room_for(alive.k * sizeof(int64_t))
     cdef Py_ssize_t t, count = alive.find_leaders(min(alive.k, alive.n), rows)

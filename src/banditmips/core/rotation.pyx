@@ -26,6 +26,8 @@ cdef class Rotation:
     ----------
     d, width
         Length of a vector before and after: `width` is the next multiple of 64.
+    rounding : float
+        What rounding may add to a rotated vector at most, as a part of its norm.
     """
 
     def __init__(self, int64_t d, int64_t seed):
@@ -37,6 +39,9 @@ cdef class Rotation:
         self.n_transforms = 2 if self.window == self.width else 4
         words = random_words(seed, 1, self.n_transforms * self.width // 32)
         self.signs = words.reshape(self.n_transforms, self.width // 32)
+        # A butterfly rounds once, so each transform adds at most log2(window) half units in the last place of the norm
+        # of what it transforms, its normalisation one more, and the exchange of halves two.
+        self.rounding = self.n_transforms * (np.log2(self.window) + 3.0) * 2.0**-24
 
     def __reduce__(self):
         return Rotation, (self.d, self.seed)
@@ -45,15 +50,6 @@ cdef class Rotation:
     def nbytes(self):
         """Memory taken."""
         return self.signs.nbytes
-
-    @property
-    def rounding(self):
-        """What rounding may add to a rotated vector at most, as a part of its norm.
-
-        A butterfly rounds once, so each transform adds at most log2(window) half units in the last place of the norm
-        of what it transforms, its normalisation one more, and the exchange of halves two.
-        """
-        return self.n_transforms * (np.log2(self.window) + 3.0) * 2.0**-24
 
     cdef void apply(self, float* x) noexcept nogil:
         """Rotate `width` numbers in place."""

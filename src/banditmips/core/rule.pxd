@@ -17,3 +17,7 @@ cdef class Rule:
     cdef Py_ssize_t judge(self, Source source, int number) except -1
     cdef int complete_radius(self, Source source, int number) except -1
     cdef bint settled_within(self, Source source, int number, double epsilon) except -1
+
+
+cdef class CodeRule(Rule):
+    pass

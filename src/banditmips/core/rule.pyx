@@ -150,10 +150,12 @@ def deviations_of_ends(double share, Py_ssize_t n_atoms, Py_ssize_t k, bint abso
     too high. Which atoms are the best is no matter of chance: half of the share goes to the upper ends of those k, half to the
     lower ends of all. (Where scores are ranked by size, either end may fail in two ways.)
     """
-    cdef double ways = 2.0 if absolute else 1.0
-    if share <= 0.0:
-        return INFINITY, INFINITY
-    return sqrt(2.0 * log(2.0 * ways * n_atoms / share)), sqrt(2.0 * log(2.0 * ways * min(k, n_atoms) / share))
+    return _deviations(share, n_atoms, absolute), _deviations(share, min(k, n_atoms), absolute)
+
+
+cdef double _deviations(double share, Py_ssize_t n_ends, bint absolute) noexcept nogil:
+    """How many deviations one end of each of so many intervals is away, if half of the share goes to them."""
+    return sqrt(2.0 * log((4.0 if absolute else 2.0) * n_ends / share)) if share > 0.0 else INFINITY
 
 
 cdef class CodeRule(Rule):
@@ -161,10 +163,10 @@ cdef class CodeRule(Rule):
 
     cdef int fill_radius(self, Source source, int number) except -1:
         cdef Survivors alive = source.alive
-        share = self.delta * round_share(number)
-        of_all, of_best = deviations_of_ends(share, self.n_atoms, alive.k, alive.absolute)
-        source.fill_radius(of_all, of_best / of_all if share > 0.0 else 1.0)
-        return 0
+        cdef double share = self.delta * round_share(number)
+        cdef double of_all = _deviations(share, self.n_atoms, alive.absolute)
+        cdef double of_best = _deviations(share, min(alive.k, self.n_atoms), alive.absolute)
+        return source.fill_radius(of_all, of_best / of_all if share > 0.0 else 1.0)
 
 
 def _serfling_factor(size, population):

@@ -19,5 +19,6 @@ cdef class Source:
     cdef int compare(
         self, Py_ssize_t leader, double sign, const int64_t* places, Py_ssize_t count, double* variances, double* shares
     ) except -1
+    cpdef int fill_radius(self, double quantile, double reach) except -1
     cpdef int advance(self, int64_t size) except -1
     cpdef int keep(self) except -1

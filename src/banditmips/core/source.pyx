@@ -61,6 +61,10 @@ cdef class Source:
         """Fill in the same for the leader's estimate less `sign` times that of each survivor at these places."""
         raise NotImplementedError
 
+    cpdef int fill_radius(self, double quantile, double reach) except -1:
+        """Fill in the radii of estimates whose deviations are known, at so many deviations; `reach` as in `Survivors`."""
+        raise NotImplementedError
+
     cpdef int advance(self, int64_t size) except -1:
         """Read up to `size` cells of every survivor and fill in its estimate."""
         raise NotImplementedError

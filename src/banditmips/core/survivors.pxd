@@ -8,7 +8,8 @@ cdef class Survivors:
     cdef readonly Py_ssize_t k
     cdef readonly bint absolute
     cdef public double bar, reach
-    cdef object _rows, _estimates, _radius, _beaten, _lower, _heap, _known_rows, _known_scores
+    cdef Py_ssize_t _n_room, _n_room_known
+    cdef object _numbers, _grown
     cdef int64_t* rows
     cdef double* estimates
     cdef double* radius
@@ -19,7 +20,7 @@ cdef class Survivors:
     cdef double* known_scores
     cdef Py_ssize_t find_leaders(self, Py_ssize_t count, int64_t* places, const uint8_t* among=*) noexcept nogil
     cdef void begin_again(self, Py_ssize_t n) noexcept nogil
-    cdef void _point(self)
+    cdef int _make_room(self, Py_ssize_t n, Py_ssize_t k, bint absolute) except -1
     cdef int make_room_for_known(self, Py_ssize_t count) except -1
     cdef double known_score(self, int64_t row) noexcept nogil
     cdef void learn(self, int64_t row, double score) noexcept nogil

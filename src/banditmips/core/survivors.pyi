@@ -1,4 +1,4 @@
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,8 +8,8 @@ class Survivors:
     bar: float
     reach: float
     def __init__(self, candidates: NDArray[np.integer[Any]] | None, n: int, k: int, absolute: bool) -> None: ...
-    @classmethod
-    def with_room(cls, n: int, k: int, absolute: bool) -> Self: ...
+    @staticmethod
+    def with_room(n: int, k: int, absolute: bool) -> Survivors: ...
     @property
     def n_known(self) -> int: ...
     @property

@@ -2,6 +2,7 @@
 
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -68,31 +69,34 @@ cdef class Survivors:
     """
 
     def __init__(self, candidates, Py_ssize_t n, Py_ssize_t k, bint absolute):
-        self.n, self.k, self.absolute = n, k, absolute
-        self.bar, self.reach = -np.inf, 1.0
-        self._rows = np.arange(n) if candidates is None else np.array(candidates, dtype=np.int64)
-        self._estimates, self._radius, self._lower = np.zeros(n), np.full(n, np.inf), np.empty(n)
-        self._beaten = np.zeros(n, dtype=np.uint8)
-        self._heap = np.empty(max(k, 1))
-        self._known_rows, self._known_scores = np.empty(2 * k, dtype=np.int64), np.empty(2 * k)
-        self.n_known = 0
-        self._point()
+        self._make_room(n, k, absolute)
+        self.begin_again(n)
+        self.estimate_array[:] = 0.0
+        if candidates is not None:
+            self.row_array[:] = candidates
 
-    @classmethod
-    def with_room(cls, Py_ssize_t n, Py_ssize_t k, bint absolute):
+    @staticmethod
+    def with_room(Py_ssize_t n, Py_ssize_t k, bint absolute):
         """Nobody yet, with room for n."""
-        cdef Survivors self = cls.__new__(cls)
-        self.n, self.k, self.absolute, self.n_known = 0, k, absolute, 0
-        self.bar, self.reach = -np.inf, 1.0
-        # Leaders are known once or twice.
-        numbers = np.empty(4 * n + 5 * k)
-        self._rows = numbers[:n].view(np.int64)
-        self._estimates, self._radius, self._lower = numbers[n : 2 * n], numbers[2 * n : 3 * n], numbers[3 * n : 4 * n]
-        self._heap, self._known_scores = numbers[4 * n : 4 * n + k], numbers[4 * n + k : 4 * n + 3 * k]
-        self._known_rows = numbers[4 * n + 3 * k :].view(np.int64)
-        self._beaten = np.empty(n, dtype=np.uint8)
-        self._point()
+        cdef Survivors self = Survivors.__new__(Survivors)
+        self._make_room(n, k, absolute)
         return self
+
+    cdef int _make_room(self, Py_ssize_t n, Py_ssize_t k, bint absolute) except -1:
+        """One array of numbers of 8 bytes holds everything: a search would notice what many small ones take."""
+        self.k, self.absolute, self._n_room = k, absolute, n
+        self.n = self.n_known = 0
+        self.bar, self.reach = -INFINITY, 1.0
+        k = max(k, 1)
+        self._n_room_known = 2 * k  # leaders are known once or twice
+        self._numbers = np.empty(4 * n + 5 * k + n // 8 + 1)
+        cdef double* numbers = <double*> cnp.PyArray_DATA(self._numbers)
+        self.rows, self.estimates = <int64_t*> numbers, numbers + n
+        self.radius, self.lower = numbers + 2 * n, numbers + 3 * n
+        self.heap = numbers + 4 * n
+        self.known_rows, self.known_scores = <int64_t*> (self.heap + k), self.heap + 3 * k
+        self.beaten = <uint8_t*> (self.heap + 5 * k)
+        return 0
 
     cdef void begin_again(self, Py_ssize_t n) noexcept nogil:
         """All of 0, ..., n-1 are in the race, and nothing is known of them; there must be room."""
@@ -101,43 +105,38 @@ cdef class Survivors:
         for t in range(n):
             self.rows[t], self.radius[t], self.beaten[t] = t, INFINITY, 0
 
-    cdef void _point(self):
-        self.rows, self.estimates = <int64_t*> cnp.PyArray_DATA(self._rows), <double*> cnp.PyArray_DATA(self._estimates)
-        self.radius, self.lower = <double*> cnp.PyArray_DATA(self._radius), <double*> cnp.PyArray_DATA(self._lower)
-        self.beaten, self.heap = <uint8_t*> cnp.PyArray_DATA(self._beaten), <double*> cnp.PyArray_DATA(self._heap)
-        self.known_rows = <int64_t*> cnp.PyArray_DATA(self._known_rows)
-        self.known_scores = <double*> cnp.PyArray_DATA(self._known_scores)
-
     cdef int make_room_for_known(self, Py_ssize_t count) except -1:
         """Make room for `count` more exact scores."""
         cdef Py_ssize_t size = self.n_known + count
-        if size > self._known_rows.size:
-            grown_rows, grown_scores = np.empty(2 * size, dtype=np.int64), np.empty(2 * size)
-            grown_rows[: self.n_known] = self._known_rows[: self.n_known]
-            grown_scores[: self.n_known] = self._known_scores[: self.n_known]
-            self._known_rows, self._known_scores = grown_rows, grown_scores
-            self._point()
+        cdef double* numbers
+        if size > self._n_room_known:
+            grown = np.empty(4 * size)
+            numbers = <double*> cnp.PyArray_DATA(grown)
+            memcpy(numbers, self.known_rows, self.n_known * sizeof(int64_t))
+            memcpy(numbers + 2 * size, self.known_scores, self.n_known * sizeof(double))
+            self.known_rows, self.known_scores = <int64_t*> numbers, numbers + 2 * size
+            self._n_room_known, self._grown = 2 * size, grown
         return 0
 
     @property
     def row_array(self):
         """The atoms that are left."""
-        return self._rows[: self.n]
+        return self._numbers[: self.n].view(np.int64)
 
     @property
     def estimate_array(self):
         """Their estimated scores."""
-        return self._estimates[: self.n]
+        return self._numbers[self._n_room : self._n_room + self.n]
 
     @property
     def radius_array(self):
         """The radii of the scores' confidence intervals."""
-        return self._radius[: self.n]
+        return self._numbers[2 * self._n_room : 2 * self._n_room + self.n]
 
     @property
     def beaten_array(self):
         """Which of them have lost."""
-        return self._beaten[: self.n]
+        return self._numbers[<double*> self.beaten - <double*> self.rows :].view(np.uint8)[: self.n]
 
     def ranking(self):
         """The estimates as they are ranked."""

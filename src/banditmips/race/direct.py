@@ -22,7 +22,6 @@ from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_products, products_with_one
 from banditmips.race.known import known_of
 from banditmips.race.plan import (
-    REGRET,
     SamplingPlan,
     code_times,
     coordinates_needed,
@@ -149,7 +148,6 @@ class DirectSearch:
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
         if is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time = times, 0.5 * n * times.atom
-            self._n_first = atoms.codes.n_first
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
@@ -185,7 +183,7 @@ class DirectSearch:
     def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
         """Answer a query; None where it turns out not to be plain."""
         query = MeasuredQuery(row)
-        begun = self._begin(atoms, query, alone=True)
+        begun = self._begin(atoms, query)
         if not isinstance(begun, Waiting):
             return begun
         store = atoms.store
@@ -212,9 +210,7 @@ class DirectSearch:
         """
         return self._begin(atoms, MeasuredQuery(row), races)
 
-    def _begin(
-        self, atoms: AtomSet, query: MeasuredQuery, races: bool = True, alone: bool = False
-    ) -> Answer | Waiting | None:
+    def _begin(self, atoms: AtomSet, query: MeasuredQuery, races: bool = True) -> Answer | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
@@ -233,18 +229,7 @@ class DirectSearch:
             assert self.times is not None
             answer.time_spent = n_read * self.times.row
             return answer
-        # What queries of a batch may lose with races is written down elsewhere.
-        return Waiting(query, None) if alone and self._is_dear(alive.n) else self._by_codes(atoms, query, alive)
-
-    def _is_dear(self, n_left: int) -> bool:
-        """Whether a first round for so many that comes to nothing takes a tenth longer than all products would alone.
-
-        Where many have been left out before, the rows of the others take less than all products do.
-        """
-        times = self.times
-        assert times is not None
-        first = times.prepare + n_left * (self._n_first * times.cell + times.atom)
-        return first + min(n_left * times.row, times.full) > (1.0 + 2.0 * REGRET) * times.full
+        return self._by_codes(atoms, query, alive)
 
     def _may_sample(self, atoms: AtomSet, query: MeasuredQuery) -> bool:
         """Whether a probe of a few atoms says that sampling would pay: then it is done elsewhere."""

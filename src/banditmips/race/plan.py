@@ -72,7 +72,9 @@ def code_times(
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries, contiguous)
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
-    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
+    # What the queries of a batch lose is written down (`race.batch`).
+    risk = 2.0 * REGRET * full if n_queries == 1 else inf
+    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom, risk)
 
 
 def least_time(times: Times, codes: Codes, n: int, k: int) -> float:
