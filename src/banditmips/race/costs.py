@@ -15,11 +15,14 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from math import log2
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditmips._version import __version__
+
+if TYPE_CHECKING:
+    from banditmips.core.codes import Codes
 
 __all__ = ["Costs", "costs", "measure_costs"]
 
@@ -50,8 +53,8 @@ class Costs:
     cell, rotate
         A cell of a code, and rotating and rounding one entry of a query.
     atom
-        An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it (measured: 20 to 50 ns
-        at 1,000 to 60,000 atoms and k up to 100). Certain bounds take half of that.
+        An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it. Certain bounds take
+        half of that (measured: 3 to 8 ns where a round takes 10 to 25, at 5,000 and 60,000 atoms and k up to 100).
     gather
         A value read on its own from a row-major matrix: a cache line, most of which is not wanted.
     arithmetic
@@ -80,7 +83,7 @@ class Costs:
     row_overhead: float = 400.0
     cell: float = 0.015
     rotate: float = 2.0
-    atom: float = 30.0
+    atom: float = 15.0
     gather: float = 25.0
     arithmetic: float = 4.0
     weigh: float = 50.0
@@ -137,6 +140,7 @@ _MEASURED = (
     "row",
     "cell",
     "rotate",
+    "atom",
     "gather",
 )
 
@@ -160,7 +164,7 @@ def measure_costs() -> Costs:
     """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
     from banditmips.core.byte_products import BLOCK, ByteProducts
     from banditmips.core.codes import Codes
-    from banditmips.core.measuring import time_cells, time_rotation
+    from banditmips.core.measuring import time_rotation
     from banditmips.core.passes import rough_sums
     from banditmips.core.rotation import Rotation
     from banditmips.core.rows import Rows
@@ -201,6 +205,8 @@ def measure_costs() -> Costs:
     n_coded = 16 * n
     codes = Codes(rotation, np.zeros(d), n_coded, 2048)
     codes.first[:] = 0x5555555555555555  # pages that nobody has written to would all be one
+    codes.scales[:], codes.errors[:] = rng.random(n_coded), 1.0
+    cell, atom = _time_round(codes)
     # What is near takes no longer than what is far, nor many products at once longer than one by one: where it seems
     # so, other work was in the way.
     stream = stream / (n * 4 * d)
@@ -224,10 +230,37 @@ def measure_costs() -> Costs:
         byte_product=1e9 * byte_product,
         byte_entry=1e9 * byte_entry,
         row=1e9 * one_by_one / (n // 2 * 4 * d),
-        cell=1e9 * _best_time(lambda: time_cells(codes), 5) / (n_coded * 2048),
+        cell=1e9 * cell,
+        atom=1e9 * atom,
         rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,
         gather=1e9 * gather / (n * size),
     )
+
+
+def _time_round(codes: Codes) -> tuple[float, float]:
+    """Seconds of a cell in a round on all atoms, and of whatever else it does with an atom."""
+    from banditmips.core.answer import Times
+    from banditmips.core.certain import ScoreMap
+    from banditmips.core.code_source import CodeSource, make_dither
+    from banditmips.core.measuring import time_cells
+    from banditmips.core.rule import CodeRule
+    from banditmips.core.survivors import Survivors
+
+    query, dither, rule = np.ones(codes.rotation.d), make_dither(codes), CodeRule(1e-3, codes.n)
+    most = codes.n_first
+
+    def second_round(source: CodeSource) -> None:
+        source.advance(most)
+        rule.judge_round(source, 2)
+        source.keep()
+
+    cells = _best_time(lambda: time_cells(codes), 5) / codes.n
+    rounds = []
+    for _ in range(5):
+        source = CodeSource(Survivors(None, codes.n, 10, False), codes, query, dither, ScoreMap(), Times())
+        source.advance(64)  # a query is rotated once, and that is told apart
+        rounds.append(_best_time(partial(second_round, source), 1) / codes.n)
+    return cells / most, max(min(rounds) - cells, 0.1 * cells)
 
 
 def _cache_file() -> Path:
