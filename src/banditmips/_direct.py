@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +12,12 @@ from numpy.typing import NDArray
 from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
+from banditmips.core.certain import MeasuredQuery
+from banditmips.core.direct import PlainRace
 from banditmips.core.loop import Outcome
+from banditmips.core.plain import PlainKind
 from banditmips.core.products import PlainProducts
+from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch
 from banditmips.race.cached import CachedSearch
@@ -25,17 +31,22 @@ _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
 _MOST_PLAIN = 16
 """Kinds that are found again one after another, the last first."""
-plain_kinds: list[PlainProducts] = []
+plain_kinds: list[PlainKind] = []
 """Those of bare arrays."""
 _bare: dict[Any, DirectSearch] = {}
 
 
 def _remember_plain(
-    kinds: list[PlainProducts], direct: DirectSearch, asked: tuple[Any, ...], atoms: AtomSet, checked: bool
+    kinds: list[PlainKind], direct: DirectSearch, asked: tuple[Any, ...], atoms: AtomSet, checked: bool
 ) -> None:
-    """Let the next search that is asked the same go without any of this (`answer_plainly`), if products are the way."""
+    """Let the next search that is asked the same go without any of this (`answer_plainly`)."""
     options, store = direct.options, atoms.store
-    if not direct.sweeps or options.trace or options.ends != "largest":
+    compiled = direct.compiled
+    if (
+        not (direct.sweeps or (compiled is not None and direct.contiguous))
+        or options.trace
+        or options.ends != "largest"
+    ):
         return
     fields = {
         "n_rounds": 0,
@@ -48,10 +59,23 @@ def _remember_plain(
         "atoms_shape": store.shape,
     }
     type_num, k, absolute = store.dtype.num, direct.k, options.absolute
-    kind = PlainProducts(asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields)
-    kind.squares = squares_of(atoms)
+    settings = (asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields)
+    kind: PlainKind
+    if compiled is not None:
+        kind = race = PlainRace(*settings)
+        # What is prepared for atoms must not keep them alive.
+        race.direct, race.go_on = compiled, partial(_go_on, direct, ref(atoms))
+    else:
+        kind = products = PlainProducts(*settings)
+        products.squares = squares_of(atoms)
     kinds.insert(0, kind)
     del kinds[_MOST_PLAIN:]
+
+
+def _go_on(direct: DirectSearch, atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:
+    found = atoms()
+    assert found is not None  # whoever searches has them
+    return direct.go_on(found, query, alive)
 
 
 def bare_directly(

@@ -36,7 +36,7 @@ from banditmips._validate import (
     seed_or_fresh,
 )
 from banditmips.atoms import check_maps, guard_of
-from banditmips.core.products import answer_plainly
+from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.preparing import extra_bytes
 
@@ -407,6 +407,8 @@ class BanditMIPS:
             old = self._fitted
             n = old.store.shape[0]
             rows = check_rows("indices", ids, n) if old.ids is None else old.ids.rows_of(ids)
+            if rows.size == 0:
+                return self
             removed = np.zeros(n, dtype=np.bool_) if old.removed is None else old.removed.copy()
             if removed[rows].any():
                 raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")

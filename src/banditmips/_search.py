@@ -22,7 +22,7 @@ from banditmips._validate import (
 )
 from banditmips.atoms import AtomStore, check_maps, guard_of
 from banditmips.atoms.metering import metered
-from banditmips.core.products import answer_plainly
+from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet
 
 __all__ = ["search"]

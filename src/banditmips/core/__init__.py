@@ -39,8 +39,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     cached_source     <- kernels, sample_source, statistics, survivors
     code_source       <- certain, codes, kernels, numbers, source, survivors
     answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
-    products          <- certain, kernels, maps, rows, survivors
-    direct            <- certain, kernels, products, rows, survivors
+    plain             <- maps
+    products          <- certain, kernels, plain, rows, survivors
+    direct            <- certain, kernels, plain, products, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels
@@ -63,8 +64,9 @@ rows, passes, exact
     Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
-loop, answer, products, direct
-    The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
+loop, answer, products, direct, plain
+    The rounds; the four steps above; the best of all products; both for plain queries with nothing around them, in one
+    call from the user's arrays to the result.
 sparse_products, sparse_batch
     Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
 projections, largest_products, graph

@@ -7,8 +7,11 @@ turns out not to be plain is left to `banditmips.race.query`, which does the sam
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int64_t
 
-from banditmips.core.certain cimport CertainBounds, MeasuredQuery
+cimport numpy as cnp
+
+from banditmips.core.certain cimport CertainBounds, MeasuredQuery, are_fine
 from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
+from banditmips.core.plain cimport PlainKind
 from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
@@ -42,7 +45,7 @@ cdef class Direct:
         self.row_time = times.row
         self.first_time = known.codes.n_first * times.cell
 
-    def survivors(self, MeasuredQuery query):
+    cpdef Survivors survivors(self, MeasuredQuery query):
         """Those that certain bounds leave, with where their scores lie."""
         cdef Survivors alive = Survivors.with_room(self.n, self.k, self.absolute)
         with nogil:
@@ -75,7 +78,7 @@ cdef class Direct:
             alive.estimates[t] = alive.estimates[place]
             alive.radius[t] = alive.radius[place]
 
-    def finish(self, Survivors alive, MeasuredQuery query):
+    cpdef tuple finish(self, Survivors alive, MeasuredQuery query):
         """Exact scores of survivors that are few, the most promising first, some at a time, as long as they can win.
 
         Returns
@@ -109,8 +112,48 @@ cdef class Direct:
                 best.add(alive.rows[done], score)
         return (best, n_read) if n_read >= 0 else None
 
-    def few(self, Survivors alive):
+    cpdef bint few(self, Survivors alive) except -1:
         """Whether the survivors' rows take less time than their first codes would, and than all products."""
         return alive.n <= max(64, 2 * self.k) and (
             alive.n * self.row_time <= min(self.times.prepare + alive.n * self.first_time, self.times.full)
         )
+
+
+cdef class PlainRace(PlainKind):
+    """Plain searches of an index.
+
+    Attributes
+    ----------
+    direct : Direct
+    go_on : callable
+        Called with the measured query and the survivors where these are not few: the answer, or None.
+    """
+
+    cdef public Direct direct
+    cdef public object go_on
+
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
+        cdef MeasuredQuery query = MeasuredQuery(row)
+        if not are_fine(&query.moments) or self.few_entries * query.moments.n_nonzero <= self.d:
+            return None
+        cdef Survivors alive = self.direct.survivors(query)
+        cdef Best best
+        fields = self.fields.copy()
+        if self.direct.few(alive):
+            found = self.direct.finish(alive, query)
+            if found is None:
+                return None
+            best = found[0]
+            fields["indices"], fields["scores"], fields["n_survivors"] = best.indices, best.scores, alive.n
+            fields["n_multiplies"] = found[1] * query.moments.n_nonzero
+            return self.result(fields)
+        found = self.go_on(query, alive)
+        if found is None:
+            return None
+        for name in ANSWERED:
+            fields[name] = getattr(found, name)
+        return self.result(fields)
+
+
+ANSWERED = ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors", "stop_reason", "delta_spent")
+"""What an answer says of itself."""

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.certain import MeasuredQuery
+from banditmips.core.plain import PlainKind
 from banditmips.core.rows import Rows
 
 class Best:
@@ -24,18 +25,5 @@ def best_of_rows(
 ) -> Best | None: ...
 def best_of(rows: NDArray[np.int64], scores: NDArray[np.float64], k: int, absolute: bool) -> Best | None: ...
 
-class PlainProducts:
+class PlainProducts(PlainKind):
     squares: NDArray[Any] | None
-    def __init__(
-        self,
-        asked: tuple[Any, ...],
-        shape: tuple[int, int],
-        type_num: int,
-        k: int,
-        absolute: bool,
-        few_entries: int,
-        result_type: type[Any],
-        fields: dict[str, Any],
-    ) -> None: ...
-
-def answer_plainly(kinds: list[PlainProducts], atoms: Any, row: Any, k: Any, asked: tuple[Any, ...]) -> Any: ...

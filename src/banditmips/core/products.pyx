@@ -1,10 +1,8 @@
 """The best of all products of atoms with a query: exactly, where their rounding cannot tell who is best.
 
-`PlainProducts` does that for a plain query in one call, from the user's arrays to the result: of a small search, everything
-around the products would take longer than they do.
+`PlainProducts` does that for a plain query in one call, from the user's arrays to the result (`banditmips.core.plain`).
 """
 
-from cpython.long cimport PyLong_CheckExact
 from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
 from libc.math cimport INFINITY, NAN, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t
@@ -16,14 +14,11 @@ cimport numpy as cnp
 
 from banditmips.core.certain cimport MeasuredQuery, are_fine
 from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kernels, bm_moments
-from banditmips.core.maps cimport map_of
+from banditmips.core.plain cimport PlainKind
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport keep_largest
 
 cnp.import_array()
-
-cdef extern from "Python.h":
-    int PyObject_GenericSetDict(object instance, object fields, void* context) except -1
 
 cdef double ROUNDING = 4.0
 """Error of a product by BLAS, in units of the last place of the product of the two norms."""
@@ -258,22 +253,8 @@ def best_of_rows(Rows rows, squares, const real[::1] query, double query_squares
     return best if found else None
 
 
-cdef class PlainProducts:
-    """One kind of plain search that all products answer: atoms and a query of one type in C order and in memory.
-
-    Parameters
-    ----------
-    asked : tuple
-        What a search of this kind is asked with beside atoms, query and k: numbers, strings and other objects.
-    shape : (n, d)
-    type_num : int
-        NumPy's number of the type of atoms and query, float32 or float64.
-    k : int
-    absolute : bool
-    few_entries : int
-        A query of which no more than one in so many entries is not 0 is of another kind.
-    result_type, fields
-        What a result is, and those of its fields that are always the same.
+cdef class PlainProducts(PlainKind):
+    """Plain searches that all products answer.
 
     Attributes
     ----------
@@ -281,34 +262,7 @@ cdef class PlainProducts:
         Sums of the squares of the atoms, where they are known.
     """
 
-    cdef tuple asked
-    cdef object k, result_type
-    cdef dict fields
-    cdef int64_t n, d, few_entries
-    cdef int type_num
-    cdef bint absolute
     cdef public object squares
-
-    def __init__(self, tuple asked, shape, int type_num, k, bint absolute, int64_t few_entries, result_type, fields):
-        if type_num not in (cnp.NPY_FLOAT, cnp.NPY_DOUBLE):
-            raise ValueError("plain products are those of float32 or float64")
-        self.asked, self.type_num, self.k, self.absolute = asked, type_num, k, absolute
-        self.n, self.d = shape
-        self.few_entries, self.result_type, self.fields = few_entries, result_type, fields
-
-    cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked):
-        """Whether these are of this kind."""
-        return (
-            cnp.PyArray_NDIM(atoms) == 2
-            and cnp.PyArray_DIM(atoms, 0) == self.n
-            and cnp.PyArray_DIM(atoms, 1) == self.d
-            and _are_floats(atoms, self.type_num)
-            and cnp.PyArray_NDIM(row) == 1
-            and cnp.PyArray_DIM(row, 0) == self.d
-            and _are_floats(row, self.type_num)
-            and k == self.k
-            and _are_same(asked, self.asked)
-        )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
         """The result; None where a number is not finite, or the query not plain."""
@@ -336,37 +290,7 @@ cdef class PlainProducts:
             return None
         fields = self.fields.copy()
         fields["indices"], fields["scores"], fields["n_multiplies"] = best.indices, best.scores, self.n * moments.n_nonzero
-        result = self.result_type.__new__(self.result_type)
-        PyObject_GenericSetDict(result, fields, NULL)
-        return result
-
-
-def answer_plainly(list kinds, atoms, row, k, tuple asked):
-    """The result of a search of one of these kinds of `PlainProducts`; None where it is of another."""
-    cdef PlainProducts kind
-    if not (cnp.PyArray_CheckExact(atoms) and cnp.PyArray_CheckExact(row) and PyLong_CheckExact(k)):
-        return None
-    for kind in kinds:
-        if kind.serves(atoms, row, k, asked):
-            return kind.answer(atoms, row)
-    return None
-
-
-cdef bint _are_floats(cnp.ndarray array, int type_num):
-    """Whether these are native numbers of that type in C order, and in memory."""
-    return cnp.PyArray_TYPE(array) == type_num and cnp.PyArray_ISCARRAY_RO(array) and map_of(array) is None
-
-
-cdef bint _are_same(tuple values, tuple others):
-    """Whether all are the same object, or equal numbers or strings of one type: True, 1 and 1.0 are equal too."""
-    cdef Py_ssize_t t
-    for t in range(len(others)):
-        value, other = values[t], others[t]
-        if value is not other and not (
-            type(value) is type(other) and isinstance(value, (float, int, str)) and value == other
-        ):
-            return False
-    return True
+        return self.result(fields)
 
 
 cdef bint _find_best(

@@ -118,6 +118,8 @@ class DirectSearch:
     ----------
     serves : bool
         Whether these atoms and options are of the plain kind.
+    contiguous : bool
+        Whether rows of the atoms lie one after another.
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
     certain_time, more_time : float
@@ -128,7 +130,7 @@ class DirectSearch:
         self.k, self.options = k, options
         self.serves = self._is_plain(atoms, k, options)
         self._direct = self.times = None
-        self.certain_time = self.more_time = 0.0
+        self.contiguous, self.certain_time, self.more_time = False, 0.0, 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
@@ -136,7 +138,7 @@ class DirectSearch:
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n, d = store.shape
-        contiguous = store.array.flags.c_contiguous
+        self.contiguous = contiguous = store.array.flags.c_contiguous
         self._sweeps = contiguous and here.sweeps(store.array.size)
         self._by_columns = here.by_columns(n, d, store.dtype.itemsize, k)
         if atoms.codes is None:
@@ -151,6 +153,11 @@ class DirectSearch:
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
+
+    @property
+    def compiled(self) -> Direct | None:
+        """What looks at a query and its certain bounds, where races may pay."""
+        return self._direct
 
     @property
     def sweeps(self) -> bool:
@@ -183,10 +190,17 @@ class DirectSearch:
     def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
         """Answer a query; None where it turns out not to be plain."""
         query = MeasuredQuery(row)
-        begun = self._begin(atoms, query)
+        return self._by_products(atoms, query, self._begin(atoms, query))
+
+    def go_on(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | None:
+        """Answer a query of which certain bounds have left these; None where it turns out not to be plain."""
+        return self._by_products(atoms, query, self._by_codes(atoms, query, alive))
+
+    def _by_products(self, atoms: AtomSet, query: MeasuredQuery, begun: Answer | Waiting | None) -> Answer | None:
+        """Answer a query that waits by all products; others as they are."""
         if not isinstance(begun, Waiting):
             return begun
-        store = atoms.store
+        store, row = atoms.store, query.given
         assert isinstance(store, DenseStore)
         assert store.rows is not None
         n, k, absolute = store.shape[0], self.k, self.options.absolute

@@ -89,7 +89,7 @@ def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_
     the queries of a batch lose is written down (`race.batch`), so that they may try whether certain bounds are enough.
     """
     if n_queries > 1:
-        return times.full > 0.5 * n * times.atom + k * times.row
+        return times.full > 0.5 * n * times.atom + k * times.row + costs.call_overhead
     return times.full > max(least_time(times, codes, n, k), costs.call_overhead / (2.0 * REGRET))
 
 

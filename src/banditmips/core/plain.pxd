@@ -1,0 +1,15 @@
+from libc.stdint cimport int64_t
+
+cimport numpy as cnp
+
+
+cdef class PlainKind:
+    cdef tuple asked
+    cdef object k, result_type
+    cdef dict fields
+    cdef int64_t n, d, few_entries
+    cdef int type_num
+    cdef bint absolute
+    cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked)
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row)
+    cdef object result(self, dict fields)
