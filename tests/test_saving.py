@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
@@ -733,6 +734,58 @@ def test_coordinates_outside_a_matrix_are_refused(axis, place):
     matrix.coords[axis][3] = place
     with pytest.raises(ValueError, match=rf"atoms\.coords\[{axis}\] must lie in"):
         bm.search(matrix, QUERIES[0])
+
+
+def a_list_too_short(matrix):
+    matrix.data[2] = matrix.data[2][:-1]
+
+
+def a_list_too_long(matrix):
+    matrix.data[2] = [*matrix.data[2], *[1.0] * 1_000]
+
+
+def fewer_lists(matrix):
+    matrix.rows = matrix.rows[:-1]
+
+
+def fewer_diagonals(matrix):
+    matrix.data = matrix.data[:3]
+
+
+def fewer_offsets(matrix):
+    matrix.offsets = matrix.offsets[:3]
+
+
+def the_same_diagonal(matrix):
+    matrix.offsets[1] = matrix.offsets[0]
+
+
+def odd_blocks(matrix):
+    matrix.data = np.zeros((matrix.data.shape[0], 7, 11))
+
+
+@pytest.mark.parametrize(
+    ("form", "change"),
+    [
+        ("lil", a_list_too_short),
+        ("lil", a_list_too_long),
+        ("lil", fewer_lists),
+        ("dia", fewer_diagonals),
+        ("dia", fewer_offsets),
+        ("dia", the_same_diagonal),
+        ("bsr", odd_blocks),
+    ],
+)
+def test_counts_that_do_not_fit_are_refused_before_scipy_believes_them(form, change):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.sparse.SparseEfficiencyWarning)  # of many diagonals
+        matrix = scipy.sparse.coo_array(SPARSE).asformat(form)
+    assert bm.search(matrix, QUERIES[0]).indices.size == 1
+    change(matrix)
+    with pytest.raises(ValueError, match="atoms"):
+        bm.search(matrix, QUERIES[0])
+    with pytest.raises(ValueError, match="queries"):
+        bm.search(ATOMS, matrix)
 
 
 class Delegating:

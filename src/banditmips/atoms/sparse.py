@@ -40,6 +40,8 @@ def check_sparse(matrix: Any, what: str) -> Any:
     if matrix.format in ("csr", "csc", "bsr"):
         block = getattr(matrix, "blocksize", (1, 1)) if matrix.format == "bsr" else (1, 1)
         majors, minors = (d, n) if matrix.format == "csc" else (n // block[0], d // block[1])
+        if n % block[0] or d % block[1]:
+            raise ValueError(f"{what} has blocks of shape {block}, which do not fill its shape {matrix.shape}")
         _check_pointers(matrix, majors, what)
         _check_places(f"{what}.indices", matrix.indices, minors)
     elif matrix.format == "coo":
@@ -48,7 +50,24 @@ def check_sparse(matrix: Any, what: str) -> Any:
             raise ValueError(f"{what} has data and coordinates of {len(lengths)} different lengths")
         for axis, (places, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
             _check_places(f"{what}.coords[{axis}]", places, size)
+    elif matrix.format == "dia":
+        offsets, diagonals = matrix.offsets, matrix.data.shape
+        # Those outside the matrix are no harm: SciPy leaves them out.
+        if len(diagonals) != 2 or offsets.shape != diagonals[:1] or offsets.dtype.kind != "i":
+            raise ValueError(f"{what}.offsets must hold an integer for each diagonal, got {offsets.size} of them")
+        if np.unique(offsets).size < offsets.size:
+            raise ValueError(f"{what}.offsets must hold each diagonal once")
+    elif matrix.format == "lil":
+        _check_lists(matrix, n, what)
     return matrix
+
+
+def _check_lists(matrix: Any, n: int, what: str) -> None:
+    if matrix.rows.shape != (n,) or matrix.data.shape != (n,):
+        raise ValueError(f"{what} must hold {n} lists of columns and of entries, for shape {matrix.shape}")
+    for row, (columns, entries) in enumerate(zip(matrix.rows, matrix.data, strict=True)):
+        if len(columns) != len(entries):
+            raise ValueError(f"{what} has {len(columns)} columns and {len(entries)} entries in row {row}")
 
 
 def _check_pointers(matrix: Any, majors: int, what: str) -> None:
@@ -263,10 +282,11 @@ class SparseStore:
         inside = slice(None) if columns is None else np.isin(matrix.indices, columns)
         at = query[matrix.indices]
         stored = matrix.data.astype(np.float64)
-        if objective == NEG_SQUARED_DIFFERENCE:
-            base, terms = -float(query @ query), at**2 - (at - stored) ** 2
-        else:
-            base, terms = -float(np.abs(query).sum()), np.abs(at) - np.abs(at - stored)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asked looks whether scores are finite
+            if objective == NEG_SQUARED_DIFFERENCE:
+                base, terms = -float(query @ query), at**2 - (at - stored) ** 2
+            else:
+                base, terms = -float(np.abs(query).sum()), np.abs(at) - np.abs(at - stored)
         counted = np.zeros(terms.size)
         counted[inside] = terms[inside]
         owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
