@@ -130,6 +130,26 @@ def test_numbers_whose_products_overflow(find):
 
 
 @pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("options", [{"minimise": "multiplies"}, {"sampling": "uniform", "delta": 1e-12}], ids=str)
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_race_whose_estimates_overflow_ends_in_exact_scores_or_in_their_error(find, form, options, absolute):
+    """It would go on with the atoms whose estimates are numbers, which are not the best."""
+    rng = np.random.default_rng(0)
+    for d in (16, 3_000):
+        atoms, query = rng.normal(size=(20, d)), rng.normal(size=d)
+        query *= 1e200
+        atoms[7] *= 1e150
+        parts = ["the score of atom 7 overflows double precision"]
+        assert_refused(ValueError, parts, find, form(atoms), query, absolute=absolute, **options)
+        # Here the sum is a number, and a sample of it times d over its size is none.
+        atoms[7] = 1.0
+        query = np.where(np.arange(d) % 2 == 0, 1.0, -1.0) * 1e305
+        query[0] = 3e307
+        found = find(form(atoms), query, absolute=absolute, **options)
+        assert found.indices[0] == (np.abs(atoms @ query) if absolute else atoms @ query).argmax()
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
 @pytest.mark.parametrize("objective", ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"])
 def test_numbers_too_large_for_sums_give_the_answer_or_the_same_error_in_every_form(find, form, objective):
     """Rows without a zero among them, whose squares and sums are infinite; no warning comes beside."""

@@ -301,7 +301,8 @@ class SparseStore:
                 return by_column.column_products(query, np.flatnonzero(query != 0.0))[0][rows]
         except PlaceError:
             self.complain()
-        return np.asarray(self._matrix @ query)[rows]
+        with np.errstate(over="ignore"):  # of numbers beyond double precision
+            return np.asarray(self._matrix @ query, dtype=np.float64)[rows]
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, by row."""

@@ -144,7 +144,8 @@ class Query:
         facts = self._atoms.facts
         if facts is None:
             return None
-        square = float(self._query @ self._query)
+        with np.errstate(over="ignore"):  # as squares of atoms may
+            square = float(self._query @ self._query)
         return ScoreMap(np.full(facts.squared_norms.size, 2.0), -facts.squared_norms - square)
 
     def _make_exact(self) -> Exact:
