@@ -788,6 +788,49 @@ def test_counts_that_do_not_fit_are_refused_before_scipy_believes_them(form, cha
         bm.search(ATOMS, matrix)
 
 
+ROOMY = """
+    import sys
+    import numpy as np, scipy.sparse
+    import banditmips as bm
+    from banditmips._saved import read_file
+    from banditmips._saved_format import write_file
+
+    form, path = sys.argv[1:]
+    rng = np.random.default_rng(0)
+    atoms = np.where(rng.random((60, 2_500)) < 0.3, rng.normal(size=(60, 2_500)), 0.0)
+    query = rng.normal(size=2_500)
+    sound = scipy.sparse.coo_array(atoms).asformat(form)
+    bm.BanditMIPS().fit(sound).save(path)
+    roomy = sound.copy()
+    roomy.data, roomy.indices = np.tile(sound.data, 3), np.tile(sound.indices, 3)
+    indexes = [bm.BanditMIPS().fit(roomy)]
+    saved = read_file(path)
+    arrays = {name: np.array(array) for name, array in saved.arrays.items()}
+    for name in arrays:
+        if name.endswith(("_data", "_indices")):
+            arrays[name] = np.tile(arrays[name], 3)
+    write_file(path, saved.metadata, arrays)
+    try:
+        indexes.append(bm.load(path))
+    except bm.CorruptFileError:
+        pass
+    for index in indexes:
+        for options in ({}, {"minimise": "multiplies"}, {"minimise": "multiplies", "sampling": "uniform"}):
+            for _ in range(3):
+                assert index.search(query, 1, **options).indices[0] == np.argmax(atoms @ query)
+    assert roomy.data.size == 3 * sound.data.size
+    print("right")
+"""
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_arrays_that_go_on_behind_what_is_stored(form, path):
+    """SciPy, told to choose columns of such a matrix, writes beyond its own arrays, and the process ends."""
+    command = [sys.executable, "-c", textwrap.dedent(ROOMY), form, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr[-2000:]
+
+
 class Delegating:
     """Atoms of a user's own kind."""
 

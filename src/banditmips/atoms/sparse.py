@@ -116,6 +116,14 @@ def _each_entry_once(matrix: Any, given: Any) -> Any:
     return matrix
 
 
+def _without_room(matrix: Any) -> Any:
+    """Return a matrix whose arrays end with what it stores; beyond that SciPy's choice of columns writes into other memory."""
+    stored = int(matrix.indptr[-1])
+    if len(matrix.data) == len(matrix.indices) == stored:
+        return matrix
+    return type(matrix)((matrix.data[:stored], matrix.indices[:stored], matrix.indptr), matrix.shape)
+
+
 def _nbytes(matrix: Any) -> int:
     return sum(int(part.nbytes) for part in (matrix.data, matrix.indices, matrix.indptr))
 
@@ -154,11 +162,12 @@ class SparseStore:
             return
         given = self._given = _known_to_scipy(check_sparse(self._given, "atoms"))
         if given.format == "csc":
-            self._by_column = _each_entry_once(given, given)
+            self._by_column = _without_room(_each_entry_once(given, given))
         else:
             by_row = given.tocsr()
             # What other formats hold (lists, dictionaries) shows when it has become rows.
-            self._by_row = _each_entry_once(by_row if by_row is given else check_sparse(by_row, "atoms"), given)
+            by_row = _each_entry_once(by_row if by_row is given else check_sparse(by_row, "atoms"), given)
+            self._by_row = _without_room(by_row)
         self._products = self._stored_by_column = None
 
     @property
