@@ -117,7 +117,7 @@ def _each_entry_once(matrix: Any, given: Any) -> Any:
 
 
 def _without_room(matrix: Any) -> Any:
-    """Return a matrix whose arrays end with what it stores; beyond that SciPy's choice of columns writes into other memory."""
+    """Return a matrix whose arrays end with what it stores; SciPy writes beyond its own where columns are chosen."""
     stored = int(matrix.indptr[-1])
     if len(matrix.data) == len(matrix.indices) == stored:
         return matrix
