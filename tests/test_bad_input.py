@@ -129,6 +129,44 @@ def test_numbers_whose_products_overflow(find):
     assert_refused(ValueError, ["atoms", "overflow"], find, np.sign(ATOMS) * 1e308, np.sign(QUERY))
 
 
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("options", [{"minimise": "multiplies"}, {"sampling": "uniform", "delta": 1e-12}], ids=str)
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_race_whose_estimates_overflow_ends_in_exact_scores_or_in_their_error(find, form, options, absolute):
+    """It would go on with the atoms whose estimates are numbers, which are not the best."""
+    rng = np.random.default_rng(0)
+    for d in (16, 3_000):
+        atoms, query = rng.normal(size=(20, d)), rng.normal(size=d)
+        query *= 1e200
+        atoms[7] *= 1e150
+        parts = ["the score of atom 7 overflows double precision"]
+        assert_refused(ValueError, parts, find, form(atoms), query, absolute=absolute, **options)
+        # Here the sum is a number, and a sample of it times d over its size is none.
+        atoms[7] = 1.0
+        query = np.where(np.arange(d) % 2 == 0, 1.0, -1.0) * 1e305
+        query[0] = 3e307
+        found = find(form(atoms), query, absolute=absolute, **options)
+        assert found.indices[0] == (np.abs(atoms @ query) if absolute else atoms @ query).argmax()
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"])
+def test_numbers_too_large_for_sums_give_the_answer_or_the_same_error_in_every_form(find, form, objective):
+    """Rows without a zero among them, whose squares and sums are infinite; no warning comes beside."""
+    for size in (1e154, 1e200, 1e307, 1.7e308):
+        signs = np.where(ATOMS > 0.0, 1.0, -1.0)
+        signs[0] = 1.0
+        most = {"inner_product": np.inf, "neg_l1": 1e300, "neg_sqeuclidean": 0.0}.get(objective, 1e308)
+        if size > most:
+            parts = ["overflows double precision", "atoms"]
+            assert_refused(ValueError, parts, find, form(signs * size), QUERY, objective=objective)
+            continue
+        asked = QUERY / 1e10
+        expected = find(signs, asked, objective="inner_product" if objective == "neg_l1" else objective).indices
+        if objective != "neg_l1":  # of which all are the same there, as far as there are digits
+            np.testing.assert_array_equal(find(form(signs * size), asked, objective=objective).indices, expected)
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
 def test_the_largest_integers(find, dtype):
     atoms = np.zeros((3, D), dtype=dtype)
@@ -192,6 +230,18 @@ def test_a_batch_takes_one_mask_or_one_for_each_query(find):
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["delta", "epsilon", "beta", "sigma"])
+@pytest.mark.parametrize("number", [10**400, -(10**400)], ids=["huge", "hugely negative"])
+def test_integers_that_no_float_holds_are_refused_by_name(find_with_options, name, number):
+    options = {name: number, "bound": "hoeffding", "sampling": "uniform"}
+    assert_refused(ValueError, [f"{name} must be", "got"], find_with_options, ATOMS, QUERY, **options)
+
+
+def test_a_range_that_no_float_holds(find_with_options):
+    options = {"value_range": (0, 10**400), "bound": "hoeffding", "sampling": "uniform"}
+    assert_refused(ValueError, ["value_range must be finite"], find_with_options, ATOMS, QUERY, **options)
 
 
 @pytest.mark.parametrize(("k", "error"), [(0, ValueError), (-2, ValueError), (1.5, TypeError), (True, TypeError)])
@@ -467,6 +517,8 @@ SIGNALLED = """
     import numpy as np
     import banditmips as bm
     from banditmips.atoms import DenseStore
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background was told to ignore it
 
     class Signalling:
         def __init__(self, array):

@@ -113,6 +113,12 @@ def test_explain_names_what_is_not_for_codes(even, take):
     assert "10 bins of 30 atoms by norm" in bm.BanditMIPS(bucket_size=30).fit(atoms).explain(query)
 
 
+@pytest.mark.parametrize("objective", ["cosine", "correlation"])
+def test_explain_of_an_index_that_has_not_looked_at_norms(even, objective):
+    atoms, query = even
+    assert "way: " in bm.BanditMIPS(objective=objective, validate=False).fit(atoms).explain(query)
+
+
 def test_explain_takes_one_query(even):
     atoms, query = even
     with pytest.raises(ValueError, match=r"one query .* shape \(2, 20000\)"):

@@ -117,6 +117,11 @@ BAD_IDS = {
     "no atom": (range(-1, 29), ValueError, "ids must not hold -1, which stands for no atom"),
     "empty": (["", *STRINGS[1:]], ValueError, "ids must not hold '', which stands for no atom"),
     "a matrix": (np.arange(30).reshape(6, 5), ValueError, r"ids must be one-dimensional, got shape \(6, 5\)"),
+    "bytes": (bytes(range(30)), TypeError, "ids must be a list of integers or of strings, got b'"),
+    "bytes in a list": ([b"x", *STRINGS[1:]], TypeError, "ids must be integers or strings, got b'x'"),
+    "without order": (set(range(30)), TypeError, "ids must be a list of integers or of strings, got {"),
+    "no list": (0.5, TypeError, "ids must be a list of integers or of strings, got 0.5"),
+    "masked": (np.ma.masked_equal(np.arange(30), 3), TypeError, "ids must be there for every atom, got a masked array"),
     "too large": ([2**63, *range(29)], ValueError, "ids must be integers that fit in 64 bits, got 9223372036854775808"),
     "too large unsigned": (np.arange(30, dtype=np.uint64) + 2**63, ValueError, "ids must be integers that fit"),
 }
@@ -154,3 +159,11 @@ def test_ids_that_do_not_fit_the_index():
 def test_ids_count_as_memory_of_the_index():
     plain, named = bm.BanditMIPS().fit(ATOMS), bm.BanditMIPS().fit(ATOMS, ids=INTEGERS)
     assert named.extra_bytes == plain.extra_bytes + 30 * 8
+
+
+@pytest.mark.parametrize("wrong", [b"\x05", None, {5}, 5.0, [5.0], [b"5"], True])
+def test_nothing_is_removed_by_what_is_no_id(wrong):
+    index = bm.BanditMIPS().fit(ATOMS, ids=INTEGERS)
+    with pytest.raises(TypeError, match="ids must be"):
+        index.remove(wrong)
+    assert set(index.search(QUERIES[0], 30).ids.tolist()) == set(INTEGERS)

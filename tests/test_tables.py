@@ -502,6 +502,14 @@ HEADERS = {
     "huge": "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999999, 4), }",
     "huge product": "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
     "deep": "{'descr': '<f8', 'fortran_order': False, 'shape': " + "(" * 3000 + ")" * 3000 + ", }",
+    "objects": "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }",
+    "a record": "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 4), }",
+    "a program": "__import__('os').system('touch was_here')",
+    "a program within": "{'descr': exit(), 'fortran_order': False, 'shape': (3, 4), }",
+    "very long": "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }" + " " * 60_000,
+    "many signs": "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "-" * 30_000 + "3, 4), }",
+    "many digits": "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "9" * 5_000 + ", 4), }",
+    "no numbers": "{'descr': '<f8', 'fortran_order': False, 'shape': ('3', 4.0), }",
     "longer than the file": "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 5), }",
 }
 
@@ -511,12 +519,24 @@ def test_damaged_npy_headers_are_named(case, tmp_path):
     path = tmp_path / "atoms.npy"
     path.write_bytes(npy(HEADERS[case], bytes(96)))
     for read in (read_matrix, open_atoms):
-        with pytest.raises(ValueError, match=r"atoms\.npy: (cannot be read as \.npy|file: )"):
+        with pytest.raises(ValueError, match=r"atoms\.npy: (cannot be read as \.npy|file: |expected real numbers)"):
             read(path)
     with zipfile.ZipFile(tmp_path / "atoms.npz", "w") as archive:
         archive.writestr("atoms.npy", npy(HEADERS[case], bytes(96)))
-    with pytest.raises(ValueError, match=r"atoms\.npz: cannot be read as \.npz"):
+    with pytest.raises(ValueError, match=r"atoms\.npz: (cannot be read as \.npz|expected real numbers)"):
         read_matrix(tmp_path / "atoms.npz")
+
+
+@pytest.mark.parametrize("version", [(0, 0), (1, 1), (4, 0), (255, 255)])
+def test_npy_of_a_version_that_nobody_knows(version, tmp_path):
+    path = tmp_path / "atoms.npy"
+    sound = npy("{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", bytes(96))
+    path.write_bytes(sound)
+    assert open_atoms(path).shape == (3, 4)
+    path.write_bytes(sound[:6] + bytes(version) + sound[8:])
+    for read in (read_matrix, open_atoms):
+        with pytest.raises(ValueError, match=rf"atoms\.npy: cannot be read as \.npy: .*version.*{version[0]}"):
+            read(path)
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "bsr"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
 from numbers import Integral
 from typing import Any
 
@@ -120,7 +121,12 @@ def _as_ids(ids: Any) -> NDArray[Any]:
     """Return integers as int64 and strings as NumPy's, and refuse anything else."""
     if isinstance(ids, (str, Integral)):
         ids = [ids]
-    array = ids if isinstance(ids, np.ndarray) else np.array(list(ids), dtype=object)
+    # Of bytes a list would be made of their numbers, and a set has no order.
+    if isinstance(ids, (bytes, bytearray, memoryview, Set)) or not isinstance(ids, Iterable):
+        raise TypeError(f"ids must be a list of integers or of strings, got {ids!r}")
+    if np.ma.is_masked(ids):
+        raise TypeError("ids must be there for every atom, got a masked array")
+    array = np.ma.getdata(ids) if isinstance(ids, np.ndarray) else np.array(list(ids), dtype=object)
     if array.ndim != 1:
         raise ValueError(f"ids must be one-dimensional, got shape {array.shape}")
     if array.dtype.kind == "O" and array.size:

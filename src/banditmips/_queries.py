@@ -70,9 +70,7 @@ def _run_queries(
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
         return short
-    if options.objective in ("cosine", "correlation") and atom_set.facts is None:
-        from banditmips.atoms.facts import collect_facts
-
+    if _misses_norms(atom_set, options):
         if masks is None or single:
             finite = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
             outcomes = by_one_pass(atom_set, finite, k, options, None if masks is None else masks[0])
@@ -80,8 +78,7 @@ def _run_queries(
                 results = [of_outcome(one, k, options.absolute, checked=True, trace=None) for one in outcomes]
                 return results[0] if single else SearchResult.stack(results)
         with metered() as norms:
-            facts = collect_facts(atom_set.store, n_jobs=options.n_jobs)
-            known = replace(atom_set, facts=facts, unchecked=False)
+            known = _with_norms(atom_set, options)
         return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
 
     sparse = SparseSearch(atom_set, k, options)
@@ -124,6 +121,17 @@ def _run_queries(
     checked = not atom_set.unchecked
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
+
+
+def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
+    return options.objective in ("cosine", "correlation") and atom_set.facts is None
+
+
+def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
+    """Read all atoms for what nobody knows of them."""
+    from banditmips.atoms.facts import collect_facts
+
+    return replace(atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False)
 
 
 def _by_sparse_products(
@@ -318,6 +326,8 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     check_together(atom_set, options)
     row = as_finite(rows[0], "")
+    if _misses_norms(atom_set, options):
+        atom_set = _with_norms(atom_set, options)
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 
 

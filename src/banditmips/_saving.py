@@ -17,7 +17,7 @@ from banditmips._files import CorruptFileError
 from banditmips._ids import Ids
 from banditmips._saved import SavedFile, read_file
 from banditmips._saved_atoms import AtomsPlace, as_places, checked_file, describe_file, find_file
-from banditmips._saved_format import write_file
+from banditmips._saved_format import DTYPES, write_file
 from banditmips.race.atom_set import AtomSet
 
 if TYPE_CHECKING:
@@ -80,6 +80,10 @@ def save_index(
     from banditmips.atoms import JoinedStore
 
     stores = atom_set.store.stores if isinstance(atom_set.store, JoinedStore) else (atom_set.store,)
+    for store in stores:
+        if store.dtype.newbyteorder("<").str not in DTYPES:
+            held = "booleans, integers and floats of up to 64 bits"
+            raise TypeError(f"atoms of {store.dtype} cannot be saved, only {held}: fit them as one of these")
     arrays: dict[str, NDArray[Any]] = {}
     kinds = [_put_store(arrays, f"atoms{number}", store) for number, store in enumerate(stores)]
     files = [

@@ -96,7 +96,7 @@ class Options:
             check_real("sigma", self.sigma, "positive and finite", is_fine=lambda x: 0.0 < x < np.inf)
         if self.value_range is not None:
             try:
-                low, high = (float(x) for x in self.value_range)
+                low, high = (_as_float(x) for x in self.value_range)
             except (TypeError, ValueError):
                 raise TypeError(f"value_range must be a pair (low, high), got {self.value_range!r}") from None
             if not -np.inf < low <= high < np.inf:
@@ -159,5 +159,13 @@ def check_integer(name: str, value: object, *, minimum: int) -> int:
 def check_real(name: str, value: object, expected: str, *, is_fine: Any) -> None:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number {expected}, got {value!r}")
-    if not is_fine(float(value)):
+    if not is_fine(_as_float(value)):
         raise ValueError(f"{name} must be {expected}, got {value!r}")
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float; beyond the largest it is infinite, and no error without a name."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.atoms import DenseStore, facts
+from banditmips.atoms import DenseStore, SparseStore, facts
 from banditmips.atoms.cache import CacheFiller
 from banditmips.atoms.coding import CodesKeeper
 from banditmips.atoms.facts import FactsCollector, collect_facts
@@ -108,6 +108,21 @@ def test_sparse_facts_are_those_of_the_dense_matrix():
     whole = collect_facts(DenseStore(atoms))
     for name in ("means", "scatter", "squared_norms"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("value", [1e200, 1.7e308, -1.7e308])
+@pytest.mark.parametrize("filled", [1, 2])
+def test_sparse_entries_too_large_to_be_squared_or_added(value, filled):
+    import scipy.sparse
+
+    atoms = np.ones((3, 2_000))
+    atoms[1] = 0.0
+    atoms[1, ::filled] = value
+    found = collect_facts(SparseStore(scipy.sparse.csr_array(atoms)))
+    np.testing.assert_array_equal(found.scatter[[0, 2]], 0.0)
+    assert found.scatter[1] == np.inf or (filled == 1 and found.scatter[1] == 0.0)
+    np.testing.assert_array_equal(found.squared_norms, [2_000.0, np.inf, 2_000.0])
+    np.testing.assert_allclose(found.means, [1.0, value / filled, 1.0])
 
 
 # --- with the cache, in blocks and threads ------------------------------------------------------------------------

@@ -84,6 +84,19 @@ def test_heavy_tails_of_atoms_and_query_lead_to_the_full_product(seed):
     assert found.indices[0] == np.argmax(atoms @ query)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize(
+    "options", [{}, {"minimise": "multiplies"}, {"objective": "neg_l1"}, {"layout": "none"}], ids=str
+)
+def test_entries_of_more_than_double_precision(form, options):
+    atoms = planted(n=10, d=400)[0].astype(np.longdouble)
+    query = np.random.default_rng(0).normal(size=400)
+    truth = -np.abs(atoms - query).sum(axis=1) if "objective" in options else atoms @ query
+    found = bm.BanditMIPS(delta=1e-9, **options).fit(scipy.sparse.csr_array(atoms).asformat(form)).search(query, 3)
+    np.testing.assert_array_equal(found.indices, np.argsort(-truth)[:3])
+    assert found.scores.dtype == np.float64
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ">f8", ">i4"])
 def test_entries_that_scipy_does_not_know(dtype):
     atoms = np.round(planted(n=10, d=400)[0])

@@ -140,6 +140,8 @@ def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.
         store.gather(np.array([row]), columns, values)
         with np.errstate(over="ignore", invalid="ignore"):
             roots[row] = length_of(values[0] if centres is None else values[0] - centres[row])
+        if np.isposinf(roots[row]):
+            raise BadAtomError("the norm of atom {row} overflows double precision (argument 'atoms')", int(row))
     return roots
 
 

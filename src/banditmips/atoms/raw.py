@@ -416,6 +416,8 @@ def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any
     """Read the header of a ``.npy`` file: (shape, whether in Fortran order, type of the entries)."""
     try:
         version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(f"it is of version {version[0]}.{version[1]}, which nobody knows")
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
     except (MemoryError, RecursionError) as error:

@@ -40,6 +40,8 @@ def check_sparse(matrix: Any, what: str) -> Any:
     if matrix.format in ("csr", "csc", "bsr"):
         block = getattr(matrix, "blocksize", (1, 1)) if matrix.format == "bsr" else (1, 1)
         majors, minors = (d, n) if matrix.format == "csc" else (n // block[0], d // block[1])
+        if n % block[0] or d % block[1]:
+            raise ValueError(f"{what} has blocks of shape {block}, which do not fill its shape {matrix.shape}")
         _check_pointers(matrix, majors, what)
         _check_places(f"{what}.indices", matrix.indices, minors)
     elif matrix.format == "coo":
@@ -48,7 +50,24 @@ def check_sparse(matrix: Any, what: str) -> Any:
             raise ValueError(f"{what} has data and coordinates of {len(lengths)} different lengths")
         for axis, (places, size) in enumerate(zip(matrix.coords, matrix.shape, strict=True)):
             _check_places(f"{what}.coords[{axis}]", places, size)
+    elif matrix.format == "dia":
+        offsets, diagonals = matrix.offsets, matrix.data.shape
+        # Those outside the matrix are no harm: SciPy leaves them out.
+        if len(diagonals) != 2 or offsets.shape != diagonals[:1] or offsets.dtype.kind != "i":
+            raise ValueError(f"{what}.offsets must hold an integer for each diagonal, got {offsets.size} of them")
+        if np.unique(offsets).size < offsets.size:
+            raise ValueError(f"{what}.offsets must hold each diagonal once")
+    elif matrix.format == "lil":
+        _check_lists(matrix, n, what)
     return matrix
+
+
+def _check_lists(matrix: Any, n: int, what: str) -> None:
+    if matrix.rows.shape != (n,) or matrix.data.shape != (n,):
+        raise ValueError(f"{what} must hold {n} lists of columns and of entries, for shape {matrix.shape}")
+    for row, (columns, entries) in enumerate(zip(matrix.rows, matrix.data, strict=True)):
+        if len(columns) != len(entries):
+            raise ValueError(f"{what} has {len(columns)} columns and {len(entries)} entries in row {row}")
 
 
 def _check_pointers(matrix: Any, majors: int, what: str) -> None:
@@ -97,6 +116,14 @@ def _each_entry_once(matrix: Any, given: Any) -> Any:
     return matrix
 
 
+def _without_room(matrix: Any) -> Any:
+    """Return a matrix whose arrays end with what it stores; SciPy writes beyond its own where columns are chosen."""
+    stored = int(matrix.indptr[-1])
+    if len(matrix.data) == len(matrix.indices) == stored:
+        return matrix
+    return type(matrix)((matrix.data[:stored], matrix.indices[:stored], matrix.indptr), matrix.shape)
+
+
 def _nbytes(matrix: Any) -> int:
     return sum(int(part.nbytes) for part in (matrix.data, matrix.indices, matrix.indptr))
 
@@ -135,11 +162,12 @@ class SparseStore:
             return
         given = self._given = _known_to_scipy(check_sparse(self._given, "atoms"))
         if given.format == "csc":
-            self._by_column = _each_entry_once(given, given)
+            self._by_column = _without_room(_each_entry_once(given, given))
         else:
             by_row = given.tocsr()
             # What other formats hold (lists, dictionaries) shows when it has become rows.
-            self._by_row = _each_entry_once(by_row if by_row is given else check_sparse(by_row, "atoms"), given)
+            by_row = _each_entry_once(by_row if by_row is given else check_sparse(by_row, "atoms"), given)
+            self._by_row = _without_room(by_row)
         self._products = self._stored_by_column = None
 
     @property
@@ -263,10 +291,11 @@ class SparseStore:
         inside = slice(None) if columns is None else np.isin(matrix.indices, columns)
         at = query[matrix.indices]
         stored = matrix.data.astype(np.float64)
-        if objective == NEG_SQUARED_DIFFERENCE:
-            base, terms = -float(query @ query), at**2 - (at - stored) ** 2
-        else:
-            base, terms = -float(np.abs(query).sum()), np.abs(at) - np.abs(at - stored)
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asked looks whether scores are finite
+            if objective == NEG_SQUARED_DIFFERENCE:
+                base, terms = -float(query @ query), at**2 - (at - stored) ** 2
+            else:
+                base, terms = -float(np.abs(query).sum()), np.abs(at) - np.abs(at - stored)
         counted = np.zeros(terms.size)
         counted[inside] = terms[inside]
         owner = np.repeat(np.arange(rows.size), np.diff(matrix.indptr))
@@ -281,7 +310,8 @@ class SparseStore:
                 return by_column.column_products(query, np.flatnonzero(query != 0.0))[0][rows]
         except PlaceError:
             self.complain()
-        return np.asarray(self._matrix @ query)[rows]
+        with np.errstate(over="ignore"):  # of numbers beyond double precision
+            return np.asarray(self._matrix @ query, dtype=np.float64)[rows]
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, by row."""

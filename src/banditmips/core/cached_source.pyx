@@ -103,8 +103,7 @@ cdef class CachedSource(SampleSource):
             n_new += self._entries[j] != 0.0 or self.sample.objective != 0
         self.n_multiplies += self.alive.n * n_new
         self.size = size
-        with nogil:
-            self.sample.fill_estimates(&self._values, self.alive.n, self.alive.estimates)
+        self.estimate()
         return 0
 
     cdef int mark_fair(self, uint8_t* fair) except -1:

@@ -193,6 +193,9 @@ def race(Source source, Rule rule, Exact exact, Limits limits, int n_rounds=0, h
             break
         number += 1
         source.advance(size)
+        if source.overflowed:  # exact scores are finite, or an error says whose is not
+            reason = _FINISHED
+            break
         if source.size == source.population and not source.with_replacement:
             reason, n_beaten = _EXHAUSTED, 0
             alive.radius_array[:] = 0.0
@@ -226,7 +229,7 @@ def race(Source source, Rule rule, Exact exact, Limits limits, int n_rounds=0, h
         if hands_over is not None and hands_over(alive.n):
             outcome.handed_over = True
             return outcome
-        finish(outcome, source, exact, rule.speaks_for_atoms)
+        finish(outcome, source, exact, rule.speaks_for_atoms and not source.overflowed)
     if outcome.n_survivors == n_begun and outcome.exact.all():
         outcome.delta_spent = 0.0  # nothing was dropped on a sample's word
     return outcome

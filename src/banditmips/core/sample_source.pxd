@@ -12,3 +12,4 @@ cdef class SampleSource(Source):
     cdef bint _guarded
     cdef const double[::1] _row_scale, _offsets, _centers, _needed
     cdef int64_t[::1] _places, _taken
+    cdef void estimate(self) noexcept

@@ -1,5 +1,6 @@
 """Sampled cells: coordinates, or lines of them, that a reader fetches from wherever the atoms are."""
 
+from libc.math cimport isfinite
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
@@ -126,9 +127,18 @@ cdef class SampleSource(Source):
         query = np.ascontiguousarray(self.problem.query[prefix.coordinates], dtype=np.float64)
         self.sample = Sample(prefix, query, self.problem.objective)
         self._shown = self.reader.scatters(self.alive.row_array, prefix) if self._guarded else None
+        self.estimate()
+        return 0
+
+    cdef void estimate(self) noexcept:
+        """Estimate every survivor's score from the sample, and see whether that gives numbers."""
+        cdef Py_ssize_t t
+        cdef bint finite = True
         with nogil:
             self.sample.fill_estimates(&self._values, self.alive.n, self.alive.estimates)
-        return 0
+            for t in range(self.alive.n):
+                finite &= isfinite(self.alive.estimates[t]) != 0
+        self.overflowed = not finite
 
     def _read(self, prefix, int64_t size):
         n = self.alive.n

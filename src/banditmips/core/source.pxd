@@ -6,7 +6,7 @@ from banditmips.core.survivors cimport Survivors
 cdef class Source:
     cdef public Survivors alive
     cdef public int64_t population, size, n_multiplies
-    cdef public bint with_replacement
+    cdef public bint with_replacement, overflowed
     cpdef int64_t next_size(self) except -1
     cpdef bint should_finish(self, int64_t size) except -1
     cpdef bint can_go_on(self, int64_t size) except -1

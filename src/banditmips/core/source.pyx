@@ -17,6 +17,8 @@ cdef class Source:
         What reading them has taken.
     with_replacement : bool
         Whether a cell may come again, so that having read them all proves nothing.
+    overflowed : bool
+        Whether an estimate of the last round is no finite number, so that nobody can be judged by it.
     """
 
     cpdef int64_t next_size(self) except -1:

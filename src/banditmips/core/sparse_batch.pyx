@@ -4,7 +4,7 @@ Stored numbers are put in the order of rows, a piece of the matrix at a time, an
 `WIDTH` queries, which lie side by side in a table.
 """
 
-from libc.math cimport INFINITY, sqrt
+from libc.math cimport INFINITY, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -298,7 +298,8 @@ def best_rows(const double[::1] scores, Py_ssize_t k, bint absolute):
     int64 array, or None where a score is not finite.
     """
     cdef Py_ssize_t n = scores.shape[0], t, count = 0, ties = 0, top = 0
-    cdef double bar = -INFINITY, total = 0.0
+    cdef double bar = -INFINITY
+    cdef bint finite = True
     k = min(k, n)
     chosen = np.empty(k, dtype=np.int64)
     cdef int64_t[::1] places = chosen
@@ -309,10 +310,11 @@ def best_rows(const double[::1] scores, Py_ssize_t k, bint absolute):
     cdef double[::1] heap
     with nogil:
         for t in range(n):
-            total += ranked[t] * 0.0
+            # (A compiler that may reassociate takes a sum of zero times each for zero.)
+            finite &= isfinite(ranked[t]) != 0
             if ranked[t] > bar:
                 bar, top = ranked[t], t
-    if total != 0.0:
+    if not finite:
         return None
     if k == 1:
         places[0] = top

@@ -51,6 +51,8 @@ as many that are read in a row, and rows are read whole unless that is more."""
 
 _WITHOUT_LENGTHS = ("cosine", "correlation")
 """Objectives that do not depend on the lengths of vectors."""
+_MOST_LEVEL = 4.0
+"""What the mean of a query may be of its square, beside the rest, before a correlation is taken of the rest alone."""
 _QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
 """Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
 atoms do not exceed: the smallest atoms' inverse norms do not overflow then, nor do the sums of the largest."""
@@ -88,6 +90,8 @@ class Query:
         if options.objective in _WITHOUT_LENGTHS:
             assert atoms.facts is not None
             query = _of_good_length(query, atoms.facts.scale)
+            if options.objective == "correlation":
+                query = _less_its_level(query)
         self._query = query
         candidates = candidates_of(n, excluded, atoms.removed)
         self._candidates = np.arange(n) if candidates is None else candidates
@@ -140,7 +144,8 @@ class Query:
         facts = self._atoms.facts
         if facts is None:
             return None
-        square = float(self._query @ self._query)
+        with np.errstate(over="ignore"):  # as squares of atoms may
+            square = float(self._query @ self._query)
         return ScoreMap(np.full(facts.squared_norms.size, 2.0), -facts.squared_norms - square)
 
     def _make_exact(self) -> Exact:
@@ -526,6 +531,20 @@ def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.floa
     """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
     wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
     return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
+
+
+def _less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The query less its mean, which no correlation sees, where the mean is most of it.
+
+    Else products with atoms that are far from 0 too would be all rounding. A query with zeros keeps them: products with
+    them are saved, and a mean is never most of it.
+    """
+    level = float(query.mean())
+    apart = query - level
+    if query.size * level**2 <= _MOST_LEVEL * float(apart @ apart):
+        return query
+    # Of equal numbers, the mean may be another one by rounding.
+    return np.zeros_like(query) if query.min() == query.max() else apart
 
 
 def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
