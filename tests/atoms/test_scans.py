@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import banditmips as bm
-from banditmips.atoms import raw
+from banditmips.atoms import raw, short_reads
 from banditmips.atoms.facts import length_of
 from banditmips.atoms.metering import metered
 from banditmips.atoms.prefetching import Prefetcher
@@ -119,18 +119,15 @@ def test_short_reads_have_to_promise_much(written):
     assert n_rounds["promising"] >= 1
 
 
-def test_a_file_that_cannot_be_cached_is_worth_more_short_reads(written, monkeypatch):
-    path = written / "hopeless-c.npy"
-    may_be_cached = bm.open_atoms(path, memory_limit=LIMIT).line_time
-    monkeypatch.setattr(os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 4096)
-    assert may_be_cached > bm.open_atoms(path, memory_limit=LIMIT).line_time > 1.0
+def test_columns_take_no_longer_one_by_one(written):
     assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
+    assert bm.open_atoms(written / "hopeless-c.npy", memory_limit=LIMIT).line_time > 1.0
 
 
 @pytest.fixture
 def measured(written, monkeypatch):
     """A file that is taken for a large one, so that what reading it takes is measured; its lines lie in two pages."""
-    monkeypatch.setattr(raw, "_WORTH_MEASURING", 1)
+    monkeypatch.setattr(short_reads, "_WORTH_MEASURING", 1)
     store = bm.open_atoms(written / "promising-c.npy", memory_limit=LIMIT)
     assert store.line_cost == 2.0
     return store
@@ -138,32 +135,37 @@ def measured(written, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="this system does not tell what it has in memory")
 def test_the_system_tells_what_it_has_in_memory(measured, monkeypatch):
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: pytest.fail("there was no need to read"))
+    monkeypatch.setattr(raw.RawStore, "_seconds_of", lambda self, *reads: pytest.fail("there was no need to read"))
     for _ in measured.read_parts(np.arange(N), [(0, D)]):
         pass
     # A line that lies in two pages is copied by one call.
-    assert measured.line_time == raw._SHORT_READ_CACHED / 2.0
+    assert measured.line_time == short_reads._CACHED / 2.0
 
 
 def test_reads_from_a_disk_are_timed_now_and_then(measured, monkeypatch):
     timed = []
-    time_reads = raw.RawStore._timed_short_read
-    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: timed.append(1) or time_reads(self))
+    seconds_of = raw.RawStore._seconds_of
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self, n_reads: False)
+    monkeypatch.setattr(
+        raw.RawStore, "_seconds_of", lambda self, *reads: timed.append(reads) or seconds_of(self, *reads)
+    )
     with metered() as meter:
         assert 1.0 <= measured.line_time < np.inf
-    assert meter.bytes_read == raw._N_TURNS * (raw._N_THREADS * raw._N_SHORT * raw.PAGE + raw._LONG)
+    assert meter.bytes_read == sum(n_reads * size for n_reads, size in timed) == 1 << 22
+    n_timed = len(timed)
     assert measured.line_time >= 1.0
-    assert len(timed) == 1  # for a hundred times as long as that took
-    measured._measure_again = 0.0
+    assert len(timed) == n_timed  # for a hundred times as long as that took
+    measured._short_reads._measure_again = 0.0
     assert RowRange(measured, 2, 9).line_time >= 1.0
-    assert len(timed) == 2
+    assert len(timed) == 2 * n_timed
 
 
 @pytest.mark.parametrize(("short_read", "n_rounds"), [(1.5, 1), (100.0, 0)])
 def test_what_short_reads_take_decides_whether_any_are_made(measured, monkeypatch, short_read, n_rounds):
-    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: short_read)
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self, n_reads: False)
+    monkeypatch.setattr(
+        raw.RawStore, "_seconds_of", lambda self, n_reads, size: n_reads * size * (1.0 if n_reads == 1 else short_read)
+    )
     measured.line_width, measured.line_cost = 16, 1.0  # as if the rows were long
     result = bm.search(measured, QUERIES[0])
     assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()

@@ -1,0 +1,54 @@
+"""What short reads of a file take beside long ones, as it is now: nobody knows what the system keeps in memory."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from banditmips.atoms.runs import PAGE
+
+__all__ = ["ShortReads"]
+
+_CACHED, _NOT_MEASURED = 3.0, 4.0
+"""Time of a byte that is read a page at a time, over that of one of a long read: from the memory in which the system
+keeps files, where a call takes longer than what it copies, and from a disk, where it is not measured."""
+_WORTH_MEASURING = 1 << 28
+"""Bytes of a file from which on it is measured: smaller ones are read in the time that a few measurements take."""
+_N_ASKED, _N_TURNS, _N_SHORT, _LONG = 16, 2, 256, 1 << 20
+"""Pages that the system is asked about; and what is measured where it has them not: turns of so many pages, and of one
+read of so many bytes."""
+_SELDOM = 100.0
+"""Times that a measurement's own time has to pass before the next one: what the system has in memory may have changed
+by then."""
+
+
+class ShortReads:
+    """How much longer a byte takes that is read a page at a time than one of a long read, of a file of some size."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self._measure_again = -math.inf if n_bytes >= _WORTH_MEASURING else math.inf
+        self._ratio = _NOT_MEASURED
+
+    def ratio(self, is_cached: Callable[[int], bool], seconds_of: Callable[[int, int], float]) -> float:
+        """Return that.
+
+        ``is_cached(n_reads)`` says whether the system has the file in memory, by so many pages of it, and
+        ``seconds_of(n_reads, size)`` reads so many times so many bytes, each somewhere else.
+        """
+        begun = time.monotonic()
+        if begun >= self._measure_again:
+            self._ratio = _CACHED if is_cached(_N_ASKED) else self._measure(seconds_of)
+            ended = time.monotonic()
+            self._measure_again = ended + _SELDOM * (ended - begun)
+        return self._ratio
+
+    def _measure(self, seconds_of: Callable[[int, int], float]) -> float:
+        short, long = [], []
+        for _ in range(_N_TURNS):
+            short.append(seconds_of(_N_SHORT, PAGE) / (_N_SHORT * PAGE))
+            long.append(seconds_of(1, _LONG) / _LONG)
+        # A disk is sometimes slow, and a scan goes through all of that.
+        return float(min(short) / np.mean(long))
