@@ -102,6 +102,11 @@ class PartStore(ABC):
         """Time of a byte of a line, over that of one that is read with everything."""
         return 1.0
 
+    @property
+    def byte_time(self) -> float:
+        """Nanoseconds of a byte of a long read, roughly."""
+        return 1.0
+
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows (ascending, each once) at these spans of columns, each entry once, in any order.

@@ -159,6 +159,11 @@ class RawStore(PartStore):
             return 1.0
         return max(1.0, self._short_reads.ratio(self._is_cached, self._seconds_of) / self.line_cost)
 
+    @property
+    def byte_time(self) -> float:
+        """Nanoseconds of a byte of a long read, roughly: from the system's memory, or from a disk."""
+        return self._short_reads.byte_time(self._is_cached)
+
     def _is_cached(self, n_reads: int) -> bool:
         """Whether the system has most of the file in memory, by a few pages of it; False where it does not tell."""
         if not hasattr(os, "RWF_NOWAIT"):

@@ -25,12 +25,17 @@ _SELDOM = 100.0
 by then."""
 
 
+_BYTE_CACHED, _BYTE = 0.2, 1.0
+"""Nanoseconds of a byte of a long read: from the system's memory, and from a disk or nobody knows where."""
+
+
 class ShortReads:
     """How much longer a byte takes that is read a page at a time than one of a long read, of a file of some size."""
 
     def __init__(self, n_bytes: int) -> None:
         self._measure_again = -math.inf if n_bytes >= _WORTH_MEASURING else math.inf
         self._ratio = _NOT_MEASURED
+        self._ask_again, self._byte_time = self._measure_again, _BYTE
 
     def ratio(self, is_cached: Callable[[int], bool], seconds_of: Callable[[int, int], float]) -> float:
         """Return that.
@@ -44,6 +49,15 @@ class ShortReads:
             ended = time.monotonic()
             self._measure_again = ended + _SELDOM * (ended - begun)
         return self._ratio
+
+    def byte_time(self, is_cached: Callable[[int], bool]) -> float:
+        """Return nanoseconds of a byte of a long read; nothing is read for that."""
+        begun = time.monotonic()
+        if begun >= self._ask_again:
+            self._byte_time = _BYTE_CACHED if is_cached(_N_ASKED) else _BYTE
+            ended = time.monotonic()
+            self._ask_again = ended + _SELDOM * (ended - begun)
+        return self._byte_time
 
     def _measure(self, seconds_of: Callable[[int, int], float]) -> float:
         short, long = [], []
