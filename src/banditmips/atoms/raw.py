@@ -214,9 +214,7 @@ class RawStore(PartStore):
             some = majors[first : first + step]
             self._run(_Task(np.arange(first, first + len(some)), [(0, self._length)], [], some))
 
-        begins = range(0, len(majors), step)
-        # One piece is not worth a thread.
-        for _ in self._prefetcher.map(read, begins, _LOOK_AHEAD if len(begins) > 1 else 0):
+        for _ in self._prefetcher.map(read, range(0, len(majors), step), _LOOK_AHEAD):
             pass
         return DenseStore(array)
 

@@ -12,9 +12,9 @@ from banditmips.atoms.runs import PAGE
 
 __all__ = ["ShortReads"]
 
-_CACHED, _NOT_MEASURED = 3.0, 4.0
-"""Time of a byte that is read a page at a time, over that of one of a long read: from the memory in which the system
-keeps files, where a call takes longer than what it copies, and from a disk, where it is not measured."""
+_USUAL = 4.0
+"""Time of a byte that is read a page at a time, over that of one in a scan, where it is not measured: in files that are
+too small, and in those that the system keeps in memory (a call takes longer than what it copies)."""
 _WORTH_MEASURING = 1 << 28
 """Bytes of a file from which on it is measured: smaller ones are read in the time that a few measurements take."""
 _N_ASKED, _N_TURNS, _N_SHORT, _LONG = 16, 2, 256, 1 << 20
@@ -34,7 +34,7 @@ class ShortReads:
 
     def __init__(self, n_bytes: int) -> None:
         self._measure_again = -math.inf if n_bytes >= _WORTH_MEASURING else math.inf
-        self._ratio = _NOT_MEASURED
+        self._ratio = _USUAL
         self._ask_again, self._byte_time = self._measure_again, _BYTE
 
     def ratio(self, is_cached: Callable[[int], bool], seconds_of: Callable[[int, int], float]) -> float:
@@ -45,7 +45,7 @@ class ShortReads:
         """
         begun = time.monotonic()
         if begun >= self._measure_again:
-            self._ratio = _CACHED if is_cached(_N_ASKED) else self._measure(seconds_of)
+            self._ratio = _USUAL if is_cached(_N_ASKED) else self._measure(seconds_of)
             ended = time.monotonic()
             self._measure_again = ended + _SELDOM * (ended - begun)
         return self._ratio
