@@ -107,7 +107,7 @@ def test_short_reads_have_to_promise_much(written):
     for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
         store = bm.open_atoms(written / f"{name}-c.npy", memory_limit=LIMIT)
         # As if the rows were so long that a race on pages may be thought of.
-        store.line_width, store.line_cost = 16, 1.0
+        store.line_width, store.line_cost, store._line_bytes = 16, 1.0, 4096
         result = bm.search(store, QUERIES[0], trace=True)
         assert result.indices[0] == (atoms @ QUERIES[0]).argmax()
         plans[name], n_rounds[name] = result.trace.plan, result.n_rounds
@@ -122,6 +122,23 @@ def test_short_reads_have_to_promise_much(written):
 def test_columns_take_no_longer_one_by_one(written):
     assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
     assert bm.open_atoms(written / "hopeless-c.npy", memory_limit=LIMIT).line_time > 1.0
+
+
+def test_lines_of_long_rows_are_parts_of_pages(tmp_path, monkeypatch):
+    """A whole page of another row begins anywhere in a page, and takes two of them; a quarter mostly takes one."""
+    np.save(tmp_path / "atoms.npy", PROMISING)
+    path = tmp_path / "atoms.npy"
+    whole = bm.open_atoms(path, memory_limit=LIMIT)
+    assert (whole.line_width, whole.line_cost) == (1024, 2.0)
+    monkeypatch.setattr(raw, "_LONG_ROW", 4 * D)
+    quarter = bm.open_atoms(path, memory_limit=LIMIT)
+    assert (quarter.line_width, quarter.line_cost) == (256, 5.0)
+    # One that lies in two pages is read by one call; and so many bytes of pages count.
+    assert quarter.line_time == short_reads._USUAL / 1.25
+    with metered() as meter:
+        (part,) = quarter.read_parts(np.array([3]), [quarter.line(5)])
+    assert (part.values == PROMISING[3, 1280:1536]).all()
+    assert meter.bytes_read == 4096
 
 
 @pytest.fixture
@@ -166,7 +183,8 @@ def test_what_short_reads_take_decides_whether_any_are_made(measured, monkeypatc
     monkeypatch.setattr(
         raw.RawStore, "_seconds_of", lambda self, n_reads, size: n_reads * size * (1.0 if n_reads == 1 else short_read)
     )
-    measured.line_width, measured.line_cost = 16, 1.0  # as if the rows were long
+    # As if the rows were long.
+    measured.line_width, measured.line_cost, measured._line_bytes = 16, 1.0, 4096
     result = bm.search(measured, QUERIES[0])
     assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()
     assert min(int(result.n_rounds), 1) == n_rounds

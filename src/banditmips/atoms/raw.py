@@ -34,6 +34,8 @@ __all__ = ["RawStore", "open_npy", "read_npy_header"]
 
 _SEEK = 1 << 16
 """Bytes that are read in about the time that it takes to go to another place."""
+_LONG_ROW = 1 << 20
+"""Bytes of a row from which on lines need not be whole pages."""
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
@@ -97,9 +99,12 @@ class RawStore(PartStore):
         n, d = shape
         self._length = n if fortran else d
         self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
-        self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
-        # A line as long as a page lies in two of them, unless all rows begin where a page does.
-        self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
+        # A line as long as a page lies in two of them, unless all rows begin where a page does. Of long rows a part of
+        # a page tells enough; of short ones most pages are read anyway.
+        aligned = (offset | (d * dtype.itemsize)) % PAGE == 0
+        self._line_bytes = PAGE if fortran or aligned or d * dtype.itemsize < _LONG_ROW else PAGE // 4
+        self.line_width = min(max(self._line_bytes // (dtype.itemsize * (n if fortran else 1)), 1), d)
+        self.line_cost = 1.0 if fortran or aligned else PAGE / self._line_bytes + 1.0
         self._n_bytes = n * d * dtype.itemsize
         self._short_reads = ShortReads(self._n_bytes)
         self._prefetcher = Prefetcher(_N_THREADS)
@@ -157,7 +162,8 @@ class RawStore(PartStore):
         """
         if self.by_column:
             return 1.0
-        return max(1.0, self._short_reads.ratio(self._is_cached, self._seconds_of) / self.line_cost)
+        of_page = self._short_reads.ratio(self._is_cached, self._seconds_of, self._line_bytes)
+        return max(1.0, of_page * PAGE / (self.line_cost * self._line_bytes))
 
     @property
     def byte_time(self) -> float:

@@ -37,15 +37,15 @@ class ShortReads:
         self._ratio = _USUAL
         self._ask_again, self._byte_time = self._measure_again, _BYTE
 
-    def ratio(self, is_cached: Callable[[int], bool], seconds_of: Callable[[int, int], float]) -> float:
-        """Return that.
+    def ratio(self, is_cached: Callable[[int], bool], seconds_of: Callable[[int, int], float], size: int) -> float:
+        """Return that, if so many bytes of a page are wanted.
 
         ``is_cached(n_reads)`` says whether the system has the file in memory, by so many pages of it, and
         ``seconds_of(n_reads, size)`` reads so many times so many bytes, each somewhere else.
         """
         begun = time.monotonic()
         if begun >= self._measure_again:
-            self._ratio = _USUAL if is_cached(_N_ASKED) else self._measure(seconds_of)
+            self._ratio = _USUAL if is_cached(_N_ASKED) else self._measure(seconds_of, size)
             ended = time.monotonic()
             self._measure_again = ended + _SELDOM * (ended - begun)
         return self._ratio
@@ -59,10 +59,10 @@ class ShortReads:
             self._ask_again = ended + _SELDOM * (ended - begun)
         return self._byte_time
 
-    def _measure(self, seconds_of: Callable[[int, int], float]) -> float:
+    def _measure(self, seconds_of: Callable[[int, int], float], size: int) -> float:
         short, long = [], []
         for _ in range(_N_TURNS):
-            short.append(seconds_of(_N_SHORT, PAGE) / (_N_SHORT * PAGE))
+            short.append(seconds_of(_N_SHORT, size) / (_N_SHORT * PAGE))
             long.append(seconds_of(1, _LONG) / _LONG)
         # A disk is sometimes slow, and a scan goes through all of that.
         return float(min(short) / np.mean(long))
