@@ -112,7 +112,7 @@ def test_what_comes_from_outside(package):
 
 
 def test_atoms_take_nothing_from_the_race_or_from_the_upper_half_of_the_core():
-    lower = {"maps", "numbers", "entries", "rotation", "codes", "rows", "sparse_products", "statistics"}
+    lower = {"maps", "reads", "numbers", "entries", "rotation", "codes", "rows", "sparse_products", "statistics"}
     for path in files_of("atoms"):
         for other in imports_of(path):
             first, *rest = other.split(".")

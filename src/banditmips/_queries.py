@@ -25,6 +25,7 @@ from banditmips.atoms import DenseStore, PartStore, SparseStore
 from banditmips.atoms.metering import metered
 from banditmips.core.passes import pass_dtype
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.batch import ASKED_TOGETHER, Account
 from banditmips.race.direct import plain_row
 from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
 from banditmips.race.known import index_rows
@@ -34,6 +35,7 @@ from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
+from banditmips.race.streamed import best_in_file
 
 __all__ = ["also_read", "check_together", "empty_batch", "explain_query", "finish_by_products", "run_queries"]
 
@@ -93,21 +95,23 @@ def _run_queries(
     may_share = isinstance(store, PartStore) and can_stream(store, k) and atom_set.codes is not None
     n_sharing = max(len(rows), 1) if may_share and masks is None and atom_set.removed is None else 1
 
-    def begin(i: int) -> _Begun | SearchResult:
+    def begin(i: int, races: bool = True) -> _Begun | SearchResult:
         n_spent = tried or 0
         if tried is None and masks is None and atom_set.cache is not None:
             short, n_spent = on_cache(atom_set, rows[i], k, options)
             if short is not None:
                 return short
         query = as_finite(rows[i], "" if single else f"row {i}, ")
-        return _Begun(Query(atom_set, query, k, options, None if masks is None else masks[i], n_sharing), n_spent)
+        excluded = None if masks is None else masks[i]
+        return _Begun(Query(atom_set, query, k, options, excluded, n_sharing), n_spent, races)
 
     if single:
         begun = [begin(0)]
     elif len(rows) == 0:
         return empty_batch(k, options.trace, checked=not atom_set.unchecked)
     else:
-        begun = list(_with_progress(map_in_order(begin, range(len(rows)), options.n_jobs), len(rows), options.progress))
+        asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
+        begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
     waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
     while 0 < 2 * len(waiting) <= n_sharing:
         n_sharing = len(waiting)
@@ -115,7 +119,7 @@ def _run_queries(
             one.begin_again(n_sharing)
         waiting = [one for one in waiting if one.waits]
     with metered() as shared:
-        finish_by_products(atom_set, waiting, k, options)
+        finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
     if waiting:
         waiting[0].bytes_read += shared.bytes_read  # what they read together counts for the first of them
     checked = not atom_set.unchecked
@@ -132,6 +136,21 @@ def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
     from banditmips.atoms.facts import collect_facts
 
     return replace(atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False)
+
+
+def _begin_all(
+    begin: Callable[[int, bool], _Begun | SearchResult], n_queries: int, asked: int, n_jobs: int
+) -> Iterator[_Begun | SearchResult]:
+    """Begin queries; after so many it is asked again whether races pay."""
+    account: Account | None = None
+    for start in range(0, n_queries, asked):
+        races = account is None or account.allows_more
+        numbers = range(start, min(start + asked, n_queries))
+        for one in map_in_order(partial(begin, races=races), numbers, n_jobs):  # type: ignore[call-arg]
+            if races and asked < n_queries and isinstance(one, _Begun) and one.query.full_time > 0.0:
+                account = account or Account(one.query.full_time, n_queries)
+                account.add(one.outcome.time_spent, one.waits)
+            yield one
 
 
 def _by_sparse_products(
@@ -190,10 +209,10 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
 class _Begun:
     """A query that was answered, or that waits for its products with all atoms; `n_spent` multiplies came before."""
 
-    def __init__(self, query: Query, n_spent: int = 0) -> None:
+    def __init__(self, query: Query, n_spent: int = 0, races: bool = True) -> None:
         self.query = query
         with metered() as meter:
-            self.outcome = query.outcome()
+            self.outcome = query.outcome() if races else query.leave_to_products()
         self.outcome.n_multiplies += n_spent
         self.bytes_read = meter.bytes_read
 
@@ -317,6 +336,23 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int, opti
         close = close_rows(rows, np.arange(rows.n), queries, options.objective, k, options.absolute)
         for one, found in zip(some, close, strict=True):
             one.finish(None, found)
+
+
+def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, options: Options) -> Sequence[_Begun]:
+    """Answer plain queries that come together by products of bytes with the atoms of a file; the others are left."""
+    store = atom_set.store
+    is_plain = options.objective == "inner_product" and options.minimise == "time" and options.budget is None
+    if not (is_plain and options.rescore and isinstance(store, PartStore) and can_stream(store, k)):
+        return waiting
+    plain = [one for one in waiting if one.takes_products and one.sums_products]
+    for start in range(0, len(plain) if len(plain) > 1 else 0, TOGETHER):
+        some = plain[start : start + TOGETHER]
+        found = best_in_file(store, [one.vector for one in some], k, options.absolute, options.delta, options.seed)
+        for one, best in zip(some, found or (), strict=found is not None):
+            one.finish(None, best.rows)
+            one.outcome.n_multiplies += best.n_scored * int(np.count_nonzero(one.vector))
+            one.outcome.n_survivors, one.outcome.delta_spent = best.n_scored, options.delta
+    return [one for one in waiting if one.waits]
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import banditmips as bm
-from banditmips.atoms import raw
+from banditmips.atoms import raw, short_reads
 from banditmips.atoms.facts import length_of
 from banditmips.atoms.metering import metered
 from banditmips.atoms.prefetching import Prefetcher
@@ -107,7 +107,7 @@ def test_short_reads_have_to_promise_much(written):
     for name, atoms in (("hopeless", HOPELESS), ("promising", PROMISING)):
         store = bm.open_atoms(written / f"{name}-c.npy", memory_limit=LIMIT)
         # As if the rows were so long that a race on pages may be thought of.
-        store.line_width, store.line_cost = 16, 1.0
+        store.line_width, store.line_cost, store._line_bytes = 16, 1.0, 4096
         result = bm.search(store, QUERIES[0], trace=True)
         assert result.indices[0] == (atoms @ QUERIES[0]).argmax()
         plans[name], n_rounds[name] = result.trace.plan, result.n_rounds
@@ -119,18 +119,32 @@ def test_short_reads_have_to_promise_much(written):
     assert n_rounds["promising"] >= 1
 
 
-def test_a_file_that_cannot_be_cached_is_worth_more_short_reads(written, monkeypatch):
-    path = written / "hopeless-c.npy"
-    may_be_cached = bm.open_atoms(path, memory_limit=LIMIT).line_time
-    monkeypatch.setattr(os, "sysconf", lambda name: 1000 if name == "SC_PHYS_PAGES" else 4096)
-    assert may_be_cached > bm.open_atoms(path, memory_limit=LIMIT).line_time > 1.0
+def test_columns_take_no_longer_one_by_one(written):
     assert bm.open_atoms(written / "hopeless-f.npy", memory_limit=LIMIT).line_time == 1.0
+    assert bm.open_atoms(written / "hopeless-c.npy", memory_limit=LIMIT).line_time > 1.0
+
+
+def test_lines_of_long_rows_are_parts_of_pages(tmp_path, monkeypatch):
+    """A whole page of another row begins anywhere in a page, and takes two of them; a quarter mostly takes one."""
+    np.save(tmp_path / "atoms.npy", PROMISING)
+    path = tmp_path / "atoms.npy"
+    whole = bm.open_atoms(path, memory_limit=LIMIT)
+    assert (whole.line_width, whole.line_cost) == (1024, 2.0)
+    monkeypatch.setattr(raw, "_LONG_ROW", 4 * D)
+    quarter = bm.open_atoms(path, memory_limit=LIMIT)
+    assert (quarter.line_width, quarter.line_cost) == (256, 5.0)
+    # One that lies in two pages is read by one call; and so many bytes of pages count.
+    assert quarter.line_time == short_reads._USUAL / 1.25
+    with metered() as meter:
+        (part,) = quarter.read_parts(np.array([3]), [quarter.line(5)])
+    assert (part.values == PROMISING[3, 1280:1536]).all()
+    assert meter.bytes_read == 4096
 
 
 @pytest.fixture
 def measured(written, monkeypatch):
     """A file that is taken for a large one, so that what reading it takes is measured; its lines lie in two pages."""
-    monkeypatch.setattr(raw, "_WORTH_MEASURING", 1)
+    monkeypatch.setattr(short_reads, "_WORTH_MEASURING", 1)
     store = bm.open_atoms(written / "promising-c.npy", memory_limit=LIMIT)
     assert store.line_cost == 2.0
     return store
@@ -138,33 +152,39 @@ def measured(written, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="this system does not tell what it has in memory")
 def test_the_system_tells_what_it_has_in_memory(measured, monkeypatch):
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: pytest.fail("there was no need to read"))
+    monkeypatch.setattr(raw.RawStore, "_seconds_of", lambda self, *reads: pytest.fail("there was no need to read"))
     for _ in measured.read_parts(np.arange(N), [(0, D)]):
         pass
     # A line that lies in two pages is copied by one call.
-    assert measured.line_time == raw._SHORT_READ_CACHED / 2.0
+    assert measured.line_time == short_reads._USUAL / 2.0
 
 
 def test_reads_from_a_disk_are_timed_now_and_then(measured, monkeypatch):
     timed = []
-    time_reads = raw.RawStore._timed_short_read
-    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: timed.append(1) or time_reads(self))
+    seconds_of = raw.RawStore._seconds_of
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self, n_reads: False)
+    monkeypatch.setattr(
+        raw.RawStore, "_seconds_of", lambda self, *reads: timed.append(reads) or seconds_of(self, *reads)
+    )
     with metered() as meter:
         assert 1.0 <= measured.line_time < np.inf
-    assert meter.bytes_read == raw._N_TURNS * (raw._N_THREADS * raw._N_SHORT * raw.PAGE + raw._LONG)
+    assert meter.bytes_read == sum(n_reads * size for n_reads, size in timed) == 1 << 22
+    n_timed = len(timed)
     assert measured.line_time >= 1.0
-    assert len(timed) == 1  # for a hundred times as long as that took
-    measured._measure_again = 0.0
+    assert len(timed) == n_timed  # for a hundred times as long as that took
+    measured._short_reads._measure_again = 0.0
     assert RowRange(measured, 2, 9).line_time >= 1.0
-    assert len(timed) == 2
+    assert len(timed) == 2 * n_timed
 
 
 @pytest.mark.parametrize(("short_read", "n_rounds"), [(1.5, 1), (100.0, 0)])
 def test_what_short_reads_take_decides_whether_any_are_made(measured, monkeypatch, short_read, n_rounds):
-    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self: False)
-    monkeypatch.setattr(raw.RawStore, "_timed_short_read", lambda self: short_read)
-    measured.line_width, measured.line_cost = 16, 1.0  # as if the rows were long
+    monkeypatch.setattr(raw.RawStore, "_is_cached", lambda self, n_reads: False)
+    monkeypatch.setattr(
+        raw.RawStore, "_seconds_of", lambda self, n_reads, size: n_reads * size * (1.0 if n_reads == 1 else short_read)
+    )
+    # As if the rows were long.
+    measured.line_width, measured.line_cost, measured._line_bytes = 16, 1.0, 4096
     result = bm.search(measured, QUERIES[0])
     assert result.indices[0] == (PROMISING @ QUERIES[0]).argmax()
     assert min(int(result.n_rounds), 1) == n_rounds

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.protocol import AtomStore
-from banditmips.core.rows import Rows
+from banditmips.core.rows import Rows, is_readable
 
 if TYPE_CHECKING:
     from banditmips.atoms.origin import Origin
@@ -102,6 +102,11 @@ class PartStore(ABC):
         """Time of a byte of a line, over that of one that is read with everything."""
         return 1.0
 
+    @property
+    def byte_time(self) -> float:
+        """Nanoseconds of a byte of a long read, roughly."""
+        return 1.0
+
     @abstractmethod
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows (ascending, each once) at these spans of columns, each entry once, in any order.
@@ -137,16 +142,24 @@ class PartStore(ABC):
     def gather(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
         """Put the entries at ``rows x columns`` into `out`."""
         ascending, place = np.unique(rows, return_inverse=True)
-        order = np.argsort(columns, kind="stable")
-        wanted = columns[order]
         in_order = ascending.size == rows.size and np.array_equal(ascending, rows)
         target = out if in_order else np.empty((ascending.size, columns.size), dtype=out.dtype)
         if rows.size and columns.size:
-            for part in self.read_parts(ascending, self.spans_of(wanted)):
-                low, high = np.searchsorted(wanted, (part.first_column, part.stop_column)).tolist()
-                target[part.rows][:, order[low:high]] = part.values[:, wanted[low:high] - part.first_column]
+            self._gather_ascending(ascending, columns, target)
         if not in_order:
             out[...] = target[place]
+
+    def _gather_ascending(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
+        d = self.shape[1]
+        if columns.size == d and np.array_equal(columns, np.arange(d)):  # whole rows: nothing has to be found
+            for part in self.read_parts(rows, [(0, d)]):
+                out[part.rows, part.first_column : part.stop_column] = part.values
+            return
+        order = np.argsort(columns, kind="stable")
+        wanted = columns[order]
+        for part in self.read_parts(rows, self.spans_of(wanted)):
+            low, high = np.searchsorted(wanted, (part.first_column, part.stop_column)).tolist()
+            out[part.rows][:, order[low:high]] = part.values[:, wanted[low:high] - part.first_column]
 
     def scores(
         self,
@@ -215,7 +228,9 @@ def part_sums(
         chosen = columns[low:high] - part.first_column
         if chosen.size == 0:
             return np.zeros(len(part.values))
-    values = plain_floats(part.values)
+    values, dtype = part.values, part.values.dtype
+    if not (is_readable(dtype) and values.flags.aligned and values.strides[1] == dtype.itemsize):
+        values = plain_floats(values)
     sums: NDArray[np.float64] = Rows([values]).scores(np.arange(len(values)), chosen, query[low:high], objective)
     return sums
 

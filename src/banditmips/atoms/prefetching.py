@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import copy_context
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from banditmips._threads import LazyPool
@@ -40,6 +41,9 @@ class Prefetcher:
         ['A', 'B', 'C']
         """
         waiting: deque[Future[_Result]] = deque()
+        if look_ahead > 0:
+            first = list(islice(items := iter(items), 2))
+            items, look_ahead = chain(first, items), look_ahead if len(first) > 1 else 0  # one is not worth a thread
         try:
             for item in items:
                 result = at_hand(item)

@@ -26,25 +26,19 @@ from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
 from banditmips.atoms.prefetching import Prefetcher
+from banditmips.atoms.runs import PAGE, Run, adjoining, batches_of, bytes_of_pages, places_of, runs_of
+from banditmips.atoms.short_reads import ShortReads
+from banditmips.core.reads import read_runs
 
 __all__ = ["RawStore", "open_npy", "read_npy_header"]
 
-PAGE = 4096
-"""What a disk is read by. A part of a page costs, and counts as, a page."""
 _SEEK = 1 << 16
 """Bytes that are read in about the time that it takes to go to another place."""
+_LONG_ROW = 1 << 20
+"""Bytes of a row from which on lines need not be whole pages."""
 _PIECE = 1 << 21
 """Bytes read together, where memory allows it: enough that the time goes into reading."""
 _N_THREADS, _LOOK_AHEAD, _ATTEMPTS = 4, 6, 3
-_SHORT_READ, _SHORT_READ_CACHED = 4.0, 8.0
-"""Time of a byte that is read a page at a time, over that of one of a long read: from a disk, where it is not measured,
-and from the memory in which the system keeps files, where a call takes longer than what it copies (6 to 12 times)."""
-_WORTH_MEASURING = 1 << 28
-"""Bytes of a file from which on it is measured: smaller ones are read in the time that a few measurements take."""
-_N_TURNS, _N_SHORT, _LONG = 3, 16, 1 << 20
-"""What is measured: turns of so many pages by each thread, and one read of so many bytes."""
-_SELDOM = 100.0
-"""Times that a measurement's own time has to pass before the next one: the system's cache may have changed by then."""
 GROUPS_AHEAD = 2
 """Groups of whole rows that are read while one is looked at."""
 
@@ -105,17 +99,14 @@ class RawStore(PartStore):
         n, d = shape
         self._length = n if fortran else d
         self._piece = max(min(_PIECE, memory_limit // (_LOOK_AHEAD + 2)) // dtype.itemsize, 1)
-        self.line_width = min(max(PAGE // (dtype.itemsize * (n if fortran else 1)), 1), d)
-        # A line as long as a page lies in two of them, unless all rows begin where a page does.
-        self.line_cost = 1.0 if (offset | (d * dtype.itemsize)) % PAGE == 0 else 2.0
+        # A line as long as a page lies in two of them, unless all rows begin where a page does. Of long rows a part of
+        # a page tells enough; of short ones most pages are read anyway.
+        aligned = (offset | (d * dtype.itemsize)) % PAGE == 0
+        self._line_bytes = PAGE if fortran or aligned or d * dtype.itemsize < _LONG_ROW else PAGE // 4
+        self.line_width = min(max(self._line_bytes // (dtype.itemsize * (n if fortran else 1)), 1), d)
+        self.line_cost = 1.0 if fortran or aligned else PAGE / self._line_bytes + 1.0
         self._n_bytes = n * d * dtype.itemsize
-        self._line_time = 1.0
-        self._measure_again = math.inf
-        if not fortran:
-            short_read = _SHORT_READ_CACHED if _may_be_cached(self._n_bytes) else _SHORT_READ
-            self._line_time = max(1.0, short_read / self.line_cost)
-            if self._n_bytes >= _WORTH_MEASURING:
-                self._measure_again = -math.inf
+        self._short_reads = ShortReads(self._n_bytes)
         self._prefetcher = Prefetcher(_N_THREADS)
         self._fitted = False
         self._open()
@@ -169,54 +160,44 @@ class RawStore(PartStore):
 
         A line that lies in two pages takes hardly longer than one that lies in one: what takes time is to go there.
         """
-        begun = time.monotonic()
-        if begun >= self._measure_again:
-            cached = self._is_cached()
-            self._line_time = max(1.0, (_SHORT_READ_CACHED if cached else self._timed_short_read()) / self.line_cost)
-            ended = time.monotonic()
-            self._measure_again = ended + _SELDOM * (ended - begun)
-        return self._line_time
+        if self.by_column:
+            return 1.0
+        of_page = self._short_reads.ratio(self._is_cached, self._seconds_of, self._line_bytes)
+        return max(1.0, of_page * PAGE / (self.line_cost * self._line_bytes))
 
-    def _is_cached(self) -> bool:
+    @property
+    def byte_time(self) -> float:
+        """Nanoseconds of a byte of a long read, roughly: from the system's memory, or from a disk."""
+        return self._short_reads.byte_time(self._is_cached)
+
+    def _is_cached(self, n_reads: int) -> bool:
         """Whether the system has most of the file in memory, by a few pages of it; False where it does not tell."""
         if not hasattr(os, "RWF_NOWAIT"):
             return False
         n_cached, room = 0, bytearray(PAGE)
-        for place in self._anywhere(_N_SHORT, PAGE):
+        for begin in self._anywhere(n_reads, PAGE).tolist():
             with suppress(OSError):  # it is not, or this kind of file cannot be asked
-                n_cached += os.preadv(self._scattered, [room], place, os.RWF_NOWAIT) > 0
-        return 2 * n_cached > _N_SHORT
+                n_cached += os.preadv(self._scattered, [room], begin, os.RWF_NOWAIT) > 0
+        return 2 * n_cached > n_reads
 
-    def _timed_short_read(self) -> float:
-        """Time of a byte of a line on its own over that of one of a long read."""
-        short, long = [], []
-        for _ in range(_N_TURNS):
-            begun = time.perf_counter()
-            for _ in self._prefetcher.map(self._read_pages, range(_N_THREADS), _N_THREADS):
-                pass
-            short.append((time.perf_counter() - begun) / (_N_THREADS * _N_SHORT * PAGE))
-            room, (place,) = memoryview(bytearray(_LONG)), self._anywhere(1, _LONG)
-            begun = time.perf_counter()
-            self._read(place, room)
-            long.append((time.perf_counter() - begun) / _LONG)
-        count_bytes(_N_TURNS * (_N_THREADS * _N_SHORT * PAGE + _LONG))
-        # Threads may have to wait to begin; disks are sometimes slow, and a scan goes through all of that.
-        return float(min(short) / np.median(long))
+    def _seconds_of(self, n_reads: int, size: int) -> float:
+        """Time of so many reads, each somewhere else."""
+        begins, sizes = self._anywhere(n_reads, size), np.full(n_reads, size)
+        room = np.ones(n_reads * size, dtype=np.uint8)  # memory that nobody has written to takes longer
+        begun = time.perf_counter()
+        self._read_runs(begins, sizes, room)
+        count_bytes(room.size)
+        return time.perf_counter() - begun
 
-    def _read_pages(self, _: int) -> None:
-        room = memoryview(bytearray(PAGE))
-        for place in self._anywhere(_N_SHORT, PAGE):
-            self._read(place, room)
-
-    def _anywhere(self, n_reads: int, size: int) -> list[int]:
+    def _anywhere(self, n_reads: int, size: int) -> NDArray[np.int64]:
         """Places of some reads of this size, others each time: what was read once is in the system's memory."""
         last = self._offset + self._n_bytes - size
-        return [int(place) for place in np.random.default_rng().integers(self._offset, last, size=n_reads)]
+        return np.random.default_rng().integers(self._offset, last, size=n_reads)
 
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""
         gap = PAGE // self.dtype.itemsize if not self.by_column else 1
-        return _runs(columns, gap)
+        return runs_of(columns, gap)
 
     def share_of_rows(self, n_rows: int) -> float:
         """Return the part of the pages that is read for so many rows."""
@@ -239,9 +220,7 @@ class RawStore(PartStore):
             some = majors[first : first + step]
             self._run(_Task(np.arange(first, first + len(some)), [(0, self._length)], [], some))
 
-        begins = range(0, len(majors), step)
-        # One piece is not worth a thread.
-        for _ in self._prefetcher.map(read, begins, _LOOK_AHEAD if len(begins) > 1 else 0):
+        for _ in self._prefetcher.map(read, range(0, len(majors), step), _LOOK_AHEAD):
             pass
         return DenseStore(array)
 
@@ -277,7 +256,11 @@ class RawStore(PartStore):
     def _c_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span], free: _Free) -> Iterator[_Task]:
         # In the order in which they lie in the file.
         order = sorted(range(len(spans)), key=lambda number: spans[number])
-        batches = _batches([(number, *spans[number]) for number in order], self._piece)
+        widest = max((stop - start for start, stop in spans), default=0)
+        if rows.size > len(spans) and widest * self.dtype.itemsize < _SEEK:
+            yield from self._line_tasks(rows, [(number, *spans[number]) for number in order], free)
+            return
+        batches = batches_of([(number, *spans[number]) for number in order], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in spans), 1))
         for first in range(0, rows.size, step):
             some = slice(first, min(first + step, rows.size))
@@ -288,10 +271,22 @@ class RawStore(PartStore):
                     at += stop - start
                 yield self._task(rows[some], [(start, stop) for _, start, stop in batch], parts, free)
 
+    def _line_tasks(self, rows: NDArray[np.int64], lines: list[Run], free: _Free) -> Iterator[_Task]:
+        """Line by line: the next place is as far away in the same row as in the next, and one part holds many rows."""
+        for together in adjoining(lines, self._piece):
+            begin, end = together[0][1], together[-1][2]
+            step = max(1, self._piece // (end - begin))
+            for first in range(0, rows.size, step):
+                some = slice(first, min(first + step, rows.size))
+                parts = [
+                    (number, some, start, np.s_[:, start - begin : stop - begin]) for number, start, stop in together
+                ]
+                yield self._task(rows[some], [(begin, end)], parts, free)
+
     def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
         """Which runs of rows to read in each column of a file in Fortran order."""
         if self._few(rows.size):
-            return _runs(rows, PAGE // self.dtype.itemsize)
+            return runs_of(rows, PAGE // self.dtype.itemsize)
         first, stop = int(rows[0]), int(rows[-1]) + 1
         # What lies between the runs of neighbouring columns is read too, where going past it takes as long.
         near = (self._length - (stop - first)) * self.dtype.itemsize < _SEEK
@@ -299,7 +294,7 @@ class RawStore(PartStore):
 
     def _fortran_tasks(self, rows: NDArray[np.int64], spans: Sequence[Span], free: _Free) -> Iterator[_Task]:
         runs = self._row_runs(rows)
-        batches = _batches([(number, *run) for number, run in enumerate(runs)], self._piece)
+        batches = batches_of([(number, *run) for number, run in enumerate(runs)], self._piece)
         step = max(1, self._piece // max(sum(stop - start for start, stop in runs), 1))
         for number, (start, stop) in enumerate(spans):
             for first in range(start, stop, step):
@@ -308,7 +303,7 @@ class RawStore(PartStore):
                     segments = [(low, high) for _, low, high in batch]
                     low, high = np.searchsorted(rows, (segments[0][0], segments[-1][1])).tolist()
                     if low < high:
-                        place = np.s_[:, _places(rows[low:high], segments)]
+                        place = np.s_[:, places_of(rows[low:high], segments)]
                         yield self._task(columns, segments, [(number, slice(low, high), first, place)], free)
 
     def _task(self, majors: NDArray[np.int64], segments: list[Span], parts: _Places, free: _Free) -> _Task:
@@ -328,27 +323,34 @@ class RawStore(PartStore):
 
     def _fill(self, task: _Task) -> None:
         itemsize = self.dtype.itemsize
-        flat = task.box.reshape(-1).view(np.uint8).data
+        flat = task.box.reshape(-1).view(np.uint8)
         begins = self._offset + task.majors * (self._length * itemsize)
         are_neighbours = task.box.shape[1] == self._length and task.majors[-1] - task.majors[0] + 1 == task.majors.size
         if are_neighbours or (task.majors.size == 1 and len(task.segments) == 1):
             begin = int(begins[0]) + task.segments[0][0] * itemsize
-            self._read(begin, flat)
-            count_bytes(PAGE * ((begin + len(flat) - 1) // PAGE - begin // PAGE + 1))
+            self._read(begin, flat.data)
+            count_bytes(PAGE * ((begin + flat.size - 1) // PAGE - begin // PAGE + 1))
             return
-        at = 0
-        for begin in begins.tolist():
-            for start, stop in task.segments:
-                size = (stop - start) * itemsize
-                self._read(begin + start * itemsize, flat[at : at + size])
-                at += size
-        segments = np.array(task.segments) * itemsize
-        first, last = (begins[:, np.newaxis] + segments[:, side] for side in (0, 1))
-        count_bytes(_pages(first.ravel(), last.ravel()))
+        segments = np.array(task.segments, dtype=np.int64) * itemsize
+        first, last = ((begins[:, np.newaxis] + segments[:, side]).ravel() for side in (0, 1))
+        self._read_runs(first, last - first, flat)
+        count_bytes(bytes_of_pages(first, last))
+
+    def _read_runs(self, begins: NDArray[np.int64], sizes: NDArray[np.int64], room: NDArray[np.uint8]) -> None:
+        """Fill the room with runs of bytes, one behind the other."""
+        n_came = read_runs(self._descriptor_for(int(sizes.max())), begins, sizes, room)
+        at = int(sizes[:n_came].sum())
+        # Whatever has not come is read one by one, which says what is wrong with it, or is how this system reads.
+        for begin, size in zip(begins[n_came:].tolist(), sizes[n_came:].tolist(), strict=True):
+            self._read(begin, room.data[at : at + size])
+            at += size
+
+    def _descriptor_for(self, size: int) -> int:
+        return self._descriptor if size >= _SEEK else self._scattered
 
     def _read(self, offset: int, room: memoryview) -> None:
         """Fill the room with what is in the file from this byte on."""
-        descriptor = self._descriptor if len(room) >= _SEEK else self._scattered
+        descriptor = self._descriptor_for(len(room))
         while room:
             count = read_at(descriptor, room, offset)
             if count == 0:
@@ -358,58 +360,9 @@ class RawStore(PartStore):
             room = room[count:]
 
 
-def _may_be_cached(n_bytes: int) -> bool:
-    """Whether the system may well have all of a file in memory: it takes no more than half of that."""
-    try:
-        return n_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, OSError, ValueError):  # there is no telling
-        return True
-
-
 def _close_both(descriptor: int, other: int) -> None:
     os.close(descriptor)
     os.close(other)
-
-
-def _runs(numbers: NDArray[np.int64], gap: int) -> list[Span]:
-    """Join ascending numbers to runs; those at most `gap` apart go together."""
-    ends = np.flatnonzero(np.diff(numbers) > gap)
-    starts = numbers[np.concatenate(([0], ends + 1))]
-    stops = numbers[np.concatenate((ends, [numbers.size - 1]))] + 1
-    return list(zip(starts.tolist(), stops.tolist(), strict=True))
-
-
-def _batches(runs: Sequence[tuple[int, int, int]], most: int) -> list[list[tuple[int, int, int]]]:
-    """Put (number, start, stop) together to batches of at most `most` entries; longer ones are cut."""
-    batches: list[list[tuple[int, int, int]]] = []
-    room = 0
-    for number, start, stop in runs:
-        for first in range(start, stop, most):
-            last = min(first + most, stop)
-            if last - first > room:
-                batches.append([])
-                room = most
-            batches[-1].append((number, first, last))
-            room -= last - first
-    return batches
-
-
-def _places(numbers: NDArray[np.int64], segments: Sequence[Span]) -> Any:
-    """Where ascending numbers are among the entries of the segments, one after another."""
-    starts = np.array([start for start, _ in segments])
-    before = np.cumsum([0, *(stop - start for start, stop in segments[:-1])])
-    which = np.searchsorted(starts, numbers, side="right") - 1
-    places = before[which] + numbers - starts[which]
-    if places[-1] - places[0] + 1 == places.size:
-        return slice(int(places[0]), int(places[-1]) + 1)  # a view, where an index would copy
-    return places
-
-
-def _pages(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> int:
-    """Bytes of the pages that ascending ranges of bytes lie in; a page that two ranges share is read once."""
-    first, last = begins // PAGE, (ends - 1) // PAGE
-    shared = np.count_nonzero(first[1:] == last[:-1])
-    return PAGE * (int((last - first + 1).sum()) - int(shared))
 
 
 def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -41,6 +41,11 @@ class RowRange(PartStore):
         """Time of a byte of a line, over that of one that is read with everything."""
         return self._whole.line_time
 
+    @property
+    def byte_time(self) -> float:
+        """Nanoseconds of a byte of a long read, roughly."""
+        return self._whole.byte_time
+
     def read_parts(self, rows: NDArray[np.int64], spans: Sequence[Span]) -> Iterator[Part]:
         """Yield the rows at these spans of columns."""
         return self._whole.read_parts(rows + self._start, spans)

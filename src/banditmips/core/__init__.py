@@ -20,6 +20,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     kernels
     numbers
     maps
+    reads
     entries          <- kernels
     statistics        <- kernels
     records
@@ -71,8 +72,8 @@ sparse_products, sparse_batch
     Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
 projections, largest_products, graph
     What matching pursuit and two of the baselines need compiled; no search goes through them.
-maps
-    Files that are mapped and become shorter while they are read.
+maps, reads
+    Files that are mapped and become shorter while they are read; many short reads of a file at once.
 measuring
     Pieces of a race on their own, for the cost model of ``banditmips.race.costs``.
 

@@ -79,15 +79,13 @@ cdef class ByteProducts:
         cdef Rows second = Rows([query[np.newaxis] for query in queries])
         if not can_round(rows) or second.d != rows.d or not 0 < second.n <= BM_BYTE_QUERIES:
             raise ValueError(f"{second.n} queries of {second.d} entries for atoms of {rows.d} that can be rounded")
-        self.rows, self.m, self.n, self.d = rows, second.n, rows.n, rows.d
+        self.m, self.d = second.n, rows.d
         self.n_stretches = (self.d + BM_BYTE_STRETCH - 1) // BM_BYTE_STRETCH
         self.n_groups = (self.m + GROUP - 1) // GROUP
-        self.n_blocks = (self.n + BM_BYTE_ATOMS - 1) // BM_BYTE_ATOMS
         words = random_words(seed, STREAM, self.d)
         self.atom_dither, self.query_dither = words.astype(np.uint16), (words >> 16).astype(np.uint16)
         self.atom_levels, self.query_levels = (words >> 8).astype(np.uint8), (words >> 24).astype(np.uint8)
-        self.products = self._products = np.empty((self.m, self.n))
-        self._steps, self._norms = np.empty((self.n_stretches, self.n)), np.empty((self.n_stretches, self.n))
+        self.turn_to(rows)
         shape = self.n_stretches, GROUP * self.n_groups
         self.query_steps, self.query_norms, self.query_shifts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         # Entries that are not there are zeros, which are kept as 128. Vectors that begin in the middle of a cache line
@@ -98,6 +96,15 @@ cdef class ByteProducts:
         self.query_bytes = room[start : start + size].reshape(shape[0], -1)
         with nogil:
             self._round_queries(second)
+
+    def turn_to(self, Rows rows):
+        """Take other atoms from now on, as long as those before, and forget these: the queries stay rounded."""
+        if not can_round(rows) or rows.d != self.d:
+            raise ValueError(f"atoms of {rows.d} entries for queries of {self.d}, or they cannot be rounded")
+        self.rows, self.n = rows, rows.n
+        self.n_blocks = (self.n + BM_BYTE_ATOMS - 1) // BM_BYTE_ATOMS
+        self.products = self._products = np.empty((self.m, self.n))
+        self._steps, self._norms = np.empty((self.n_stretches, self.n)), np.empty((self.n_stretches, self.n))
 
     cdef void _round_queries(self, Rows queries) noexcept nogil:
         cdef int64_t s, b, t, j, first, count

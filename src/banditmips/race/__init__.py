@@ -25,7 +25,7 @@ A query flows one way, from top to bottom; nothing flows back::
             |                            readers.py   the atoms' values there
             |                          sampled.py -> core.loop: rounds, exact finish
             |
-            |---- hopeless ----------> full.py, rounded.py, passes.py: all products, or one pass, shared by a batch
+            |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py: all products or one pass, shared
             v
       _result.py     SearchResult
 
@@ -50,6 +50,7 @@ lines with the files::
     known
     full         <- costs
     rounded      <- costs
+    streamed     <- costs, full, rounded
     passes       <- full, rules
     query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, schedule, ways
     one_pass     <- atom_set, known, passes, plan, query
@@ -72,9 +73,9 @@ readers, lines, line_reader, ways
     costs as much as its neighbours (files); which of them a query samples, and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
-full, rounded, passes
+full, rounded, streamed, passes
     The full product, also for batches by products of bytes, or one pass for other sums than BLAS has and other types
-    than it reads; and the rows that rounding cannot tell from the best.
+    than it reads; of a file as it is read; and the rows that rounding cannot tell from the best.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
 query, one_pass, direct, batch

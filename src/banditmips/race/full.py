@@ -25,6 +25,7 @@ __all__ = [
     "products_with_one",
     "reaching_best",
     "rounding_of_products",
+    "rows_held",
     "streamed_products",
 ]
 
@@ -100,10 +101,15 @@ def can_stream(store: PartStore, k: int) -> bool:
     return is_float and store.share_of_rows(k + 1) <= _MOST_READ_AGAIN
 
 
+def rows_held(store: PartStore) -> int:
+    """How many rows of a file may be held in a group, while others are read."""
+    return store.memory_limit // (_GROUPS_HELD * store.shape[1] * store.dtype.itemsize)
+
+
 def streamed_products(store: PartStore, queries: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms of a file with some queries, one row for each query, in one pass over the file."""
-    n, d = store.shape
-    most = min(len(queries), store.memory_limit // (_GROUPS_HELD * d * store.dtype.itemsize))
+    n = store.shape[0]
+    most = min(len(queries), rows_held(store))
     if most > 1 and not store.by_column:
         # BLAS goes over all queries for each group of rows: few rows at a time would take longer than reading them.
         groups = [products_with_all(rows, queries) for _, rows in store.read_groups(store.row_groups(most))]

@@ -11,6 +11,8 @@ coordinates, by the sum of |q| over the line.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,12 +47,22 @@ class QueryLines:
         d = query.size
         self._is_product = objective == PRODUCT
         self._query = query
+        self._width = line_width
         self.starts = np.arange(0, d, line_width)
         self.widths = np.minimum(line_width, d - self.starts)
         sizes = np.abs(query) if column_squares is None else query**2 * column_squares
-        weights = np.add.reduceat(sizes, self.starts)
+        weights = self._sums(sizes)
         self.weights = weights if column_squares is None else np.sqrt(weights)
-        self.lines = np.flatnonzero(self.costs()) if self._is_product else np.arange(self.starts.size)
+        self._costs = self.widths
+        if self._is_product and np.count_nonzero(query) < d:
+            self._costs = self._sums(query != 0.0)
+        self.lines = np.flatnonzero(self._costs)
+
+    def _sums(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Sum numbers over each line."""
+        n_full = self._query.size // self._width
+        sums = numbers[: n_full * self._width].reshape(n_full, self._width).sum(axis=1)
+        return sums if n_full == self.starts.size else np.append(sums, numbers[n_full * self._width :].sum())
 
     @property
     def share(self) -> float:
@@ -59,10 +71,10 @@ class QueryLines:
 
     def costs(self, seen: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Multiplies that each line takes for one atom, but for coordinates that were seen before."""
-        fresh = self._query != 0.0 if self._is_product else np.ones(self._query.size, dtype=np.bool_)
-        if seen is not None:
-            fresh[seen] = False
-        return np.add.reduceat(fresh, self.starts, dtype=np.int64)
+        if seen is None:
+            return self._costs
+        again = seen[self._query[seen] != 0.0] if self._is_product else seen
+        return self._costs - np.bincount(again // self._width, minlength=self.starts.size)
 
     def problem(self, seen: NDArray[np.int64] | None, n_seen: int) -> Problem:
         """The query line by line: a line's term is the sum of its coordinates' terms."""

@@ -42,9 +42,8 @@ __all__ = [
 
 NO_TIMES = Times()
 """Where not time but multiplies are to be saved."""
-_BYTE_OF_FILE, _SEEK = 1.0, 50_000.0
-"""Nanoseconds of a byte of a file and of going to another place in it: between those of the system's cache and of a
-disk, since nobody knows which of them a row comes from."""
+_SEEK = 50_000.0
+"""Bytes of a file that are read in the time that it takes to go to another place in it."""
 _MARGIN = 3.0
 """How many times less than the full product sampling must promise to take: a probe of few atoms may be wrong, and atoms
 that are close to the best take more coordinates than a typical one."""
@@ -99,8 +98,9 @@ def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1)
     So many queries would share the reading of all rows.
     """
     n, d = store.shape
-    once = n * d * store.dtype.itemsize * _BYTE_OF_FILE
-    row = once * store.share_of_rows(1) + _SEEK
+    byte = store.byte_time
+    once = n * d * store.dtype.itemsize * byte
+    row = once * store.share_of_rows(1) + _SEEK * byte
     full = once if n_queries == 1 else once / min(n_queries, TOGETHER) + n * d * costs.product
     return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
 

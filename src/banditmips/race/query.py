@@ -208,6 +208,18 @@ class Query:
         outcome.handed_over = True
         return outcome
 
+    def leave_to_products(self) -> Outcome:
+        """Leave it to all products, if there is anybody to find and the budget allows for them."""
+        rows = self._candidates
+        if rows.size == 0 or not self._affordable(self._exact.cost(rows), 0):
+            return self.outcome()
+        return self.handed_over(rows.size)
+
+    @property
+    def full_time(self) -> float:
+        """Nanoseconds of all products, if a race on codes is the other choice; else 0."""
+        return self._times().full if self.uses_codes() else 0.0
+
     def _affordable(self, cost: int, spent: int) -> bool:
         return self._options.budget is None or spent + cost <= self._options.budget
 

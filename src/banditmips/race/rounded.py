@@ -14,7 +14,7 @@ from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
 
-__all__ = ["close_by_bytes"]
+__all__ = ["close_by_bytes", "time_by_blas", "time_by_bytes"]
 
 _TRIED = 16
 """Of so many blocks of atoms one is tried first: a sixteenth of the products of bytes is lost if they fail."""
@@ -71,8 +71,17 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
     if rows.n < _LEAST_BLOCKS * BLOCK or k >= rows.n or not can_round(rows):
         return 0.0
-    width = rows.arrays[0].itemsize / 4
-    by_blas = width * rows.n * (here.shared + n_queries * here.product)
+    itemsize = rows.arrays[0].itemsize
+    saved = time_by_blas(here, itemsize, n_queries) - time_by_bytes(here, itemsize, n_queries)
+    return (rows.n * saved - n_queries * here.byte_entry) / (n_queries * here.row)
+
+
+def time_by_blas(here: Costs, itemsize: int, n_queries: int) -> float:
+    """Nanoseconds that products of bytes may take for an entry of an atom: most of what BLAS does."""
+    return _WORTHWHILE * itemsize / 4 * (here.shared + n_queries * here.product)
+
+
+def time_by_bytes(here: Costs, itemsize: int, n_queries: int) -> float:
+    """Nanoseconds that products of bytes take for an entry of an atom."""
     n_multiplied = -(-n_queries // _GROUP) * _GROUP
-    by_bytes = rows.n * (width * here.byte_entry + n_multiplied * here.byte_product) + n_queries * here.byte_entry
-    return (_WORTHWHILE * by_blas - by_bytes) / (n_queries * here.row)
+    return itemsize / 4 * here.byte_entry + n_multiplied * here.byte_product

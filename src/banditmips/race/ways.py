@@ -145,6 +145,12 @@ class Situation:
         store = self.atoms.store
         return store if isinstance(store, PartStore) and store.line_width > 1 else None
 
+    @cached_property
+    def query_lines(self) -> QueryLines:
+        """The query line by line, weighted by its entries alone."""
+        assert self.lined is not None
+        return QueryLines(self.query, self.lined.line_width, self.objective)
+
     def takes_cache(self) -> bool:
         """Whether cached coordinates, which are uniform ones, suit the query and the options."""
         return self.atoms.cache is not None and self.takes_uniform(self.query)
@@ -191,7 +197,7 @@ class Situation:
         store, options = self.lined, self.options
         if store is None or store.line_time == 1.0 or options.minimise != "time" or self.objective != PRODUCT:
             return 0.0
-        lines = QueryLines(self.query, store.line_width, self.objective)
+        lines = self.query_lines
         n, population = store.shape[0], lines.lines.size
         if population == 0:
             return 0.0
@@ -341,7 +347,9 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
     """Sample lines; None if there are too few."""
     options, facts = situation.options, situation.atoms.facts
     squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
-    lines = QueryLines(situation.query, store.line_width, situation.objective, squares)
+    lines = situation.query_lines
+    if squares is not None:
+        lines = QueryLines(situation.query, store.line_width, situation.objective, squares)
     if _share_of_first_round(store, lines.lines.size) > MOST_LINES:
         return None
     if options.sampling == "auto" and unevenness(lines.weights[lines.lines]) <= _EVEN_LINES:
