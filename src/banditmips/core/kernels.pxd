@@ -26,6 +26,7 @@ cdef extern from "c/kernels.h" nogil:
         BM_STRETCH
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM
+        BM_ROUGH_ROWS
         BM_LANE_TERMS
         BM_BYTE_STRETCH
         BM_BYTE_ATOMS
@@ -126,10 +127,13 @@ cdef extern from "c/kernels.h" nogil:
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
-        double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
+        double (*sqeuclidean_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
+        double (*sqeuclidean_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        double (*l1_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
+        double (*l1_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
-        double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*rough_sums_f32)(
             int objective, int dtype, const void **a, const float *b, int64_t d, double *out
         ) noexcept nogil
