@@ -31,7 +31,7 @@ cdef enum:
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
     CACHE_LINE = 64  # bytes
     ABREAST = 8  # columns that are read together: a cache line of what they become
-    AHEAD = 32  # columns before those that are read, to which the memory is on its way
+    AHEAD = 48  # columns before those that are read, to which the memory is on its way
 
 
 def is_readable(dtype):
