@@ -43,7 +43,7 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     k->copy_columns_f64(wide, 5 * sizeof *wide, 5, n, room);
     k->copy_columns_f32(columns, BM_BYTE_ATOMS * sizeof *columns, BM_BYTE_ATOMS, n, room);
     int32_t *fours = NEW(int32_t, n_fours * BM_BYTE_ATOMS);
-    k->column_bytes(room, n, &dither, fours, known);
+    k->column_bytes(room, n, &dither, columns, BM_BYTE_ATOMS * sizeof *columns, fours, known);
     queries.n_groups = 4;
     k->byte_products(fours + BM_BYTE_ATOMS - BM_BYTES_ABREAST, &by_column, known, &queries, products);
     const double sum = products[0];

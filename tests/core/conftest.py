@@ -94,7 +94,7 @@ class Kernels(ctypes.Structure):
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
         ("row_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
         *_both_precisions("copy_columns", None, POINTER, INT64, INT64, INT64, POINTER),
-        ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
+        ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, INT64, POINTER, POINTER)),
         ("byte_products", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER)),
     ]
 

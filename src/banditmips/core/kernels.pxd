@@ -208,7 +208,8 @@ cdef extern from "c/kernels.h" nogil:
             const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room
         ) noexcept nogil
         void (*column_bytes)(
-            const float *v, int64_t count, const bm_dither *dither, int32_t *fours, bm_bytes *out
+            const float *v, int64_t count, const bm_dither *dither, const void *next, int64_t stride_bytes,
+            int32_t *fours, bm_bytes *out
         ) noexcept nogil
         void (*byte_products)(
             const void *atoms, const bm_byte_layout *layout, const bm_bytes *of_atoms, const bm_byte_queries *queries,

@@ -86,7 +86,7 @@ COPY_COLUMNS(double, f64)
 
 /* Sixteen atoms of `column_bytes`, of which number j of atom i is at v[j * BM_BYTE_ATOMS + i] */
 static void sixteen_column_bytes(const float *restrict v, int64_t count, const struct bm_dither *dither,
-                                 int32_t *restrict fours, struct bm_bytes *out) {
+                                 const char *next, int64_t stride_bytes, int32_t *restrict fours, struct bm_bytes *out) {
     enum { ATOMS = 16 };
     int32_t largest[ATOMS] = {0}, finite[ATOMS], total[ATOMS] = {0}, levelled[ATOMS] = {0};
     float scale[ATOMS], squares[ATOMS] = {0}, size[ATOMS];
@@ -105,6 +105,7 @@ static void sixteen_column_bytes(const float *restrict v, int64_t count, const s
         int32_t four[ATOMS] = {0};
         for (int64_t r = 0; r < 4 && j + r < count; r++) {
             const int32_t own = dither->own[j + r], level = dither->levels_of_others[j + r];
+            PREFETCH_LATER(next + (j + r) * stride_bytes);
             for (int i = 0; i < ATOMS; i++) {
                 LOAD_UNALIGNED(int32_t, bits, v + (j + r) * BM_BYTE_ATOMS + i);
                 bits &= finite[i];
@@ -126,9 +127,10 @@ static void sixteen_column_bytes(const float *restrict v, int64_t count, const s
     }
 }
 
-static void column_bytes(const float *v, int64_t count, const struct bm_dither *dither, int32_t *fours,
-                         struct bm_bytes *out) {
-    for (int i = 0; i < BM_BYTE_ATOMS; i += 16) sixteen_column_bytes(v + i, count, dither, fours + i, out + i);
+static void column_bytes(const float *v, int64_t count, const struct bm_dither *dither, const void *next,
+                         int64_t stride_bytes, int32_t *fours, struct bm_bytes *out) {
+    for (int i = 0; i < BM_BYTE_ATOMS; i += 16)
+        sixteen_column_bytes(v + i, count, dither, (const char *)next + 4 * i, stride_bytes, fours + i, out + i);
 }
 
 #if BM_VECTOR_BYTES == 64
