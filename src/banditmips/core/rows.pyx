@@ -22,7 +22,6 @@ _DTYPES = {
 
 
 cdef extern from "c/compiler.h" nogil:
-    void PREFETCH(const void* address)
     void PREFETCH_LATER(const void* address)
 
 
@@ -313,7 +312,7 @@ cdef class Rows:
                             # Rows are too far apart for the processor to see the next one coming.
                             t = 0
                             while t < count * of_rows[n_rows].stride:
-                                PREFETCH(of_rows[n_rows + 1].entry + t)
+                                PREFETCH_LATER(of_rows[n_rows + 1].entry + t)
                                 t += CACHE_LINE
                         t = begin + 1
                         while t < end and rows[t] == rows[begin]:
