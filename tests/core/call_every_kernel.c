@@ -43,7 +43,7 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     k->copy_columns_f64(wide, 5 * sizeof *wide, 5, n, room);
     k->copy_columns_f32(columns, BM_BYTE_ATOMS * sizeof *columns, BM_BYTE_ATOMS, n, room);
     int32_t *fours = NEW(int32_t, n_fours * BM_BYTE_ATOMS);
-    k->column_bytes(room, n, &dither, fours, known);
+    k->column_bytes(room, n, &dither, columns, BM_BYTE_ATOMS * sizeof *columns, fours, known);
     queries.n_groups = 4;
     k->byte_products(fours + BM_BYTE_ATOMS - BM_BYTES_ABREAST, &by_column, known, &queries, products);
     const double sum = products[0];
@@ -97,6 +97,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const int64_t bytes = n ? rows * n * stride - gap : 0, room = 24 * (rows < 8192 ? rows : 8192);
             const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
             k->columns_exact(&m, c, NEW(double, room < BM_STRETCH ? BM_STRETCH : room, 0), NEW(double, rows, 0));
+            if (dtype == BM_F32 && !gap) k->columns_rough(&m, b, NEW(double, 2 * rows, 0), NEW(float, rows, 0));
         }
     double twelve[12], tiles[3][4] = {{0}};
     const unsigned char *halves = NEW(unsigned char, 2 * n, offset), *bytes = NEW(unsigned char, n, offset);
@@ -114,7 +115,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->rough_tiles_f32(objective, four_f32, three_queries, n, 3, n, tiles[0], 4);
         k->rough_tiles_f64(objective, four_f64, wide_queries, n, 3, n, tiles[0], 4);
     }
-    sum += k->sqeuclidean_f64(c, e, n) + k->l1_f64(c, e, n);
+    sum += k->sqeuclidean_exact_f32(a, e, n) + k->sqeuclidean_exact_f64(c, e, n);
+    sum += k->l1_exact_f32(a, e, n) + k->l1_exact_f64(c, e, n);
     struct bm_look seen;
     if (n > 0) k->look_f32(a, n, 0.5, NULL, &seen);
     if (n > 0) k->look_f64(c, n, 0.5, NULL, &seen);

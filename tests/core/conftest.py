@@ -59,9 +59,10 @@ class Kernels(ctypes.Structure):
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
         ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
-        ("sqeuclidean_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64)),
+        ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
+        *_both_precisions("sqeuclidean_exact", DOUBLE, POINTER, POINTER, INT64),
+        *_both_precisions("l1_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),
-        ("l1_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64)),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
         *_both_precisions("scaled_rest", DOUBLE, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
@@ -93,7 +94,7 @@ class Kernels(ctypes.Structure):
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
         ("row_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
         *_both_precisions("copy_columns", None, POINTER, INT64, INT64, INT64, POINTER),
-        ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
+        ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, INT64, POINTER, POINTER)),
         ("byte_products", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER)),
     ]
 

@@ -70,7 +70,7 @@ def test_columns_become_the_bytes_of_rows(kernels, precision, d, n):
     np.testing.assert_array_equal(room.reshape(d, BLOCK)[:, :n].T, atoms[1 : n + 1].astype(np.float32))
     fours, known = np.zeros((-(-d // 4), BLOCK), np.int32), np.zeros(BLOCK, BYTES)
     dither = kernels.Dither(own.ctypes.data, levels.ctypes.data)
-    kernels.column_bytes(room, d, pointer(dither), fours, known)
+    kernels.column_bytes(room, d, pointer(dither), atoms, atoms.strides[1], fours, known)
     of_atoms = fours.astype("<i4").T.copy().view(np.int8)
     for i in range(n):
         bytes_, expected = rounded(kernels, atoms[i + 1].astype(np.float32), own, levels)

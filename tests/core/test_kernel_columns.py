@@ -59,6 +59,30 @@ def test_columns_that_begin_anywhere(kernels, dtype):
     np.testing.assert_array_equal(products(kernels, shifted, query), row_by_row(kernels, atoms, query))
 
 
+def rough_products(kernels, atoms, query):
+    n, d = atoms.shape
+    matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES["f4"]], dtype=np.int64)
+    out = np.full(n, np.nan, dtype=np.float32)
+    kernels.columns_rough(matrix, query, np.full(2 * min(n, 32_768), np.nan), out)
+    return out
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 8), (47, 65), (33, 4_500), (32_769, 21)])
+def test_rough_products_of_columns_are_those_of_blas_but_for_rounding(kernels, shape):
+    atoms, query = (
+        np.abs(made("f4", shape)),
+        np.abs(made("f4", shape[1])),
+    )  # a float alone would lose what is added last
+    exact = atoms.astype(np.float64) @ query.astype(np.float64)
+    norms = np.linalg.norm(atoms.astype(np.float64), axis=1) * np.linalg.norm(query.astype(np.float64))
+    assert (np.abs(rough_products(kernels, atoms, query) - exact) <= 4 * np.finfo("f4").eps * norms).all()
+
+
+def test_rough_products_of_columns_that_overflow_say_so(kernels):
+    atoms = np.asfortranarray(np.full((20, 9), 1e30, dtype=np.float32))
+    assert np.isinf(rough_products(kernels, atoms, np.full(9, 1e30, dtype=np.float32))).all()
+
+
 @pytest.mark.parametrize("n", [3, 50])
 def test_not_a_number_and_infinity_stay_in_their_rows(kernels, n):
     atoms = made("f4", (n, 130))

@@ -86,7 +86,15 @@ def test_moments_of_infinities_and_nan(kernels, precision, d):
             assert np.isnan(moments(kernels, q)).all()
 
 
-SUMS_OVER_PAIRS = [("dot", "f32"), ("dot", "f64"), ("sqeuclidean", "f64"), ("l1", "f64")]
+EXACT_SUMS = ["dot_exact", "sqeuclidean_exact", "l1_exact"]
+SUMS_OVER_PAIRS = [("dot", "f32"), *((name, "f64") for name in ("dot", *EXACT_SUMS))]
+
+
+def terms_of(name, a, b):
+    a, b = a.astype(np.longdouble), b.astype(np.longdouble)
+    if name.startswith("dot"):
+        return a * b
+    return (a - b) ** 2 if name.startswith("sqeuclidean") else np.abs(a - b)
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -95,10 +103,9 @@ SUMS_OVER_PAIRS = [("dot", "f32"), ("dot", "f64"), ("sqeuclidean", "f64"), ("l1"
 @pytest.mark.parametrize(("name", "precision"), SUMS_OVER_PAIRS)
 def test_sums_over_pairs(kernels, name, precision, d, place, scale):
     a, b = map(place, pair(d, precision, scale))
-    wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
-    terms = {"dot": wide_a * wide_b, "sqeuclidean": (wide_a - wide_b) ** 2, "l1": np.abs(wide_a - wide_b)}
+    terms = terms_of(name, a, b)
     got = getattr(kernels, f"{name}_{precision}")(a, b, d)
-    assert abs(got - float(terms[name].sum())) <= allowed(terms[name], precision)
+    assert abs(got - float(terms.sum())) <= allowed(terms, precision)
 
 
 @pytest.mark.parametrize("d", SIZES)
@@ -109,6 +116,21 @@ def test_dot_exact_adds_in_double(kernels, precision, d, place):
     terms = a.astype(np.longdouble) * b
     got = getattr(kernels, f"dot_exact_{precision}")(a, b, d)
     assert abs(got - float(terms.sum())) <= allowed(terms, "f64")
+
+
+@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("name", EXACT_SUMS)
+def test_exact_sums_are_the_same_for_every_type_and_any_number_of_stretches(kernels, name, precision, d):
+    a, b = pair(d, precision)
+    b = b.astype(np.float64) / 3.0
+    got = getattr(kernels, f"{name}_{precision}")(a, b, d)
+    terms = terms_of(name, a, b)
+    assert abs(got - float(terms.sum())) <= allowed(terms, "f64")
+    total = 0.0
+    for start in range(0, d, 2_048):
+        stretch = slice(start, min(start + 2_048, d))
+        total += getattr(kernels, f"{name}_f64")(a[stretch].astype(np.float64), b[stretch], stretch.stop - start)
+    assert got == total
 
 
 def test_float_products_that_overflow_are_added_in_double(kernels):

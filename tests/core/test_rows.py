@@ -176,9 +176,10 @@ def test_rough_products_are_as_good_as_those_of_blas(size):
     exact = atoms.astype(np.float64) @ query.astype(np.float64)
     slack = 4.0 * np.finfo("f4").eps * np.linalg.norm(query) * np.linalg.norm(atoms.astype(np.float64), axis=1)
     for start, stop in ((0, 11), (3, 8), (10, 11), (5, 5)):
-        found = Rows([atoms]).rough_products(query, start, stop)
-        assert found.dtype == np.float32
-        assert (np.abs(found - exact[start:stop]) <= slack[start:stop]).all()
+        for lying in (atoms, np.asfortranarray(atoms)):
+            found = Rows([lying]).rough_products(query, start, stop)
+            assert found.dtype == np.float32
+            assert (np.abs(found - exact[start:stop]) <= slack[start:stop]).all()
 
 
 def test_rough_products_that_overflow_say_so():
@@ -189,9 +190,11 @@ def test_rough_products_that_overflow_say_so():
 
 def test_rough_products_of_something_else_are_refused():
     query = np.ones(4, dtype=np.float32)
-    for atoms in (np.ones((3, 4)), np.ones((3, 4), dtype=np.float32, order="F")):
-        with pytest.raises(ValueError, match="one matrix of float32 in C order"):
+    for atoms in (np.ones((3, 4)), np.ones((6, 4), dtype=np.float32, order="F")[::2]):
+        with pytest.raises(ValueError, match="one matrix of float32 in C or Fortran order"):
             Rows([atoms]).rough_products(query, 0, 3)
+    with pytest.raises(ValueError, match="one matrix of float64 in C order"):
+        Rows([np.ones((3, 4), order="F")]).rough_products(np.ones(4), 0, 3)
     read = Rows([np.ones((3, 4), dtype=np.float32)])
     for wrong, start, stop in ((query, 0, 4), (query, -1, 2), (query[:3].copy(), 0, 3)):
         with pytest.raises(IndexError, match=r"of 3, and . entries for 4 columns"):

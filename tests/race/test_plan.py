@@ -80,13 +80,26 @@ def test_columns_are_read_where_blas_and_the_rows_of_the_best_take_longer():
     assert full_time(costs, 10_000, 10_000, 4, True, contiguous=False) == pytest.approx(1e8 * costs.columns)
 
 
+def test_one_query_takes_the_faster_of_two_loops_over_columns():
+    ours, theirs = Costs(column_sweep=0.1, near_column_sweep=0.12), Costs(column_sweep=0.5)
+    assert ours.sweeps_columns(10**8)
+    assert not ours.sweeps_columns(10**6)
+    assert theirs.sweeps_columns(10**6)
+    assert not theirs.sweeps_columns(10**8)
+    assert theirs.by_columns(10_000, 10_000, 4, 1)
+    assert not ours.by_columns(10_000, 10_000, 4, 1)  # those in double precision take more
+    assert ours.by_columns(10_000, 10_000, 8, 1)  # only floats have another loop
+
+
+@pytest.mark.parametrize("column_sweep", [0.01, 10.0])
 @pytest.mark.parametrize("columns", [0.001, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("options", [{}, {"n_jobs": 2}, {"absolute": True}, {"objective": "cosine"}])
-def test_either_reading_of_columns_finds_the_same(monkeypatch, columns, dtype, options):
+def test_either_reading_of_columns_finds_the_same(monkeypatch, column_sweep, columns, dtype, options):
     """To the bit what rows in C order give; a full product is what random atoms get, read once if that is cheaper."""
+    costs = Costs(columns=columns, near_columns=columns, column_sweep=column_sweep, near_column_sweep=column_sweep)
     for module in ("full", "direct"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(columns=columns, near_columns=columns))
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: costs)
     monkeypatch.setattr("banditmips._direct._bare", {})
     rng = np.random.default_rng(0)
     atoms, query = rng.normal(size=(1_000, 3_001)).astype(dtype), rng.normal(size=3_001).astype(dtype)

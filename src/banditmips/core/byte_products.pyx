@@ -218,7 +218,10 @@ cdef class ByteProducts:
             bm_kernels().copy_columns_f32(source, segment.column_stride, count, width, numbers)
         else:
             bm_kernels().copy_columns_f64(source, segment.column_stride, count, width, numbers)
-        bm_kernels().column_bytes(numbers, width, &dither, room, known)
+        cdef const char* next = source + width * segment.column_stride
+        if first + width == self.d:
+            next = segment.base + (start + count) * segment.row_stride
+        bm_kernels().column_bytes(numbers, width, &dither, next, segment.column_stride, room, known)
 
     cdef bm_dither _dither_of_atoms(self, int64_t first) noexcept nogil:
         cdef bm_dither dither

@@ -101,15 +101,15 @@ cdef class RowsExact(Exact):
 
     cdef int fill(self, const int64_t* rows, Py_ssize_t count, double* out) except -1:
         cdef Py_ssize_t t, d = self._query.shape[0]
-        cdef bint is_plain = self._objective == 0 and self._columns is None and self._rows.are_contiguous
+        cdef bint is_plain = self._columns is None and self._rows.are_contiguous
         if type(self) is not RowsExact or not is_plain or (count * d >= _LEAST_SUMMED and n_threads() > 1):
             return Exact.fill(self, rows, count, out)
         with nogil:
-            self._rows.fill_products(rows, count, &self._query[0], out)
+            self._rows.fill_sums(rows, count, &self._query[0], self._objective, out)
             for t in range(count):
                 if self._map._has_factors:
                     out[t] *= self._map._factors[rows[t]]
-                if self._map._has_offsets:
+                if self._map._has_offsets and self._objective == 0:
                     out[t] += self._map._offsets[rows[t]]
         for t in range(count):
             if not isfinite(out[t]):

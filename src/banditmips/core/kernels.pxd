@@ -26,6 +26,7 @@ cdef extern from "c/kernels.h" nogil:
         BM_STRETCH
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM
+        BM_ROUGH_ROWS
         BM_LANE_TERMS
         BM_BYTE_STRETCH
         BM_BYTE_ATOMS
@@ -126,10 +127,13 @@ cdef extern from "c/kernels.h" nogil:
         void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
-        double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
+        double (*sqeuclidean_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
+        double (*sqeuclidean_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
+        double (*l1_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
+        double (*l1_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
-        double (*l1_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*rough_sums_f32)(
             int objective, int dtype, const void **a, const float *b, int64_t d, double *out
         ) noexcept nogil
@@ -204,7 +208,8 @@ cdef extern from "c/kernels.h" nogil:
             const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room
         ) noexcept nogil
         void (*column_bytes)(
-            const float *v, int64_t count, const bm_dither *dither, int32_t *fours, bm_bytes *out
+            const float *v, int64_t count, const bm_dither *dither, const void *next, int64_t stride_bytes,
+            int32_t *fours, bm_bytes *out
         ) noexcept nogil
         void (*byte_products)(
             const void *atoms, const bm_byte_layout *layout, const bm_bytes *of_atoms, const bm_byte_queries *queries,

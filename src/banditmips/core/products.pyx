@@ -162,17 +162,20 @@ cdef Py_ssize_t _reaching(
 ) noexcept nogil:
     """How many products reach the bar if they may be wrong, and where they are, unless `places` is NULL."""
     cdef Py_ssize_t t, block, start, stop, count = 0
-    cdef double largest
+    cdef double value, largest, widest
     for block in range(_n_blocks(n)):
         start, stop = block * BLOCK, min((block + 1) * BLOCK, n)
         if real is float:
             largest = bm_kernels().largest_f32(squares + start, stop - start, False)
         else:
             largest = bm_kernels().largest_f64(squares + start, stop - start, False)
-        if maxima[block] + _width(rounding, largest) < bar:
+        widest = _width(rounding, largest)
+        if maxima[block] + widest < bar:
             continue
         for t in range(start, stop):
-            if (fabs(products[t]) if absolute else products[t]) + _width(rounding, squares[t]) >= bar:
+            value = fabs(products[t]) if absolute else products[t]
+            # Few come that far, and a root takes longer than all the rest.
+            if value + widest >= bar and value + _width(rounding, squares[t]) >= bar:
                 if places != NULL:
                     places[count] = t
                 count += 1

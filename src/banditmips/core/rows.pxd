@@ -1,5 +1,7 @@
 from libc.stdint cimport int64_t
 
+from banditmips.core.kernels cimport bm_columns
+
 
 cdef struct Segment:
     const char* base
@@ -24,7 +26,9 @@ cdef class Rows:
     cdef int n_segments
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil
     cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil
-    cdef void fill_products(self, const int64_t* rows, int64_t count, const double* query, double* sums) noexcept nogil
+    cdef void fill_sums(
+        self, const int64_t* rows, int64_t count, const double* query, int objective, double* sums
+    ) noexcept nogil
     cdef double norm(self, int64_t row) noexcept nogil
     cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil
     cdef double sum_columns(
@@ -34,4 +38,5 @@ cdef class Rows:
         self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
     ) except -1
     cdef Place _place_of(self, int64_t row) noexcept nogil
+    cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil
     cdef bint _all_lie_as(self, int dtype)

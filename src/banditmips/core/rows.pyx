@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_ROOM,
-    BM_COLUMN_ROWS, BM_STRETCH, bm_columns, bm_kernels,
+    BM_COLUMN_ROWS, BM_ROUGH_ROWS, BM_STRETCH, bm_columns, bm_kernels,
 )
 
 cnp.import_array()
@@ -22,7 +22,7 @@ _DTYPES = {
 
 
 cdef extern from "c/compiler.h" nogil:
-    void PREFETCH(const void* address)
+    void PREFETCH_LATER(const void* address)
 
 
 cdef enum:
@@ -30,6 +30,7 @@ cdef enum:
     PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
     CACHE_LINE = 64  # bytes
     ABREAST = 8  # columns that are read together: a cache line of what they become
+    AHEAD = 48  # columns before those that are read, to which the memory is on its way
 
 
 def is_readable(dtype):
@@ -86,21 +87,17 @@ cdef class Rows:
 
     cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil:
         """Sum the terms of a row over all columns, in double precision; `room` is for BM_STRETCH numbers."""
-        cdef const Segment* segment = self.segment_of(row)
-        cdef const char* start = segment.base + (row - segment.first) * segment.row_stride
-        cdef int64_t first, count
+        cdef Place place = self._place_of(row)
+        cdef int64_t first = 0, count
         cdef double total = 0.0
-        if objective == 0 and segment.dtype == BM_F32 and segment.column_stride == 4:
-            return bm_kernels().dot_exact_f32(<const float*> start, query, self.d)
-        if segment.dtype == BM_F64 and segment.column_stride == 8:
-            return _sum(<const double*> start, query, self.d, objective)
-        first = 0
+        if place.dtype == BM_F32 and place.stride == sizeof(float):
+            return _sum(<const float*> place.entry, query, self.d, objective)
+        if place.dtype == BM_F64 and place.stride == sizeof(double):
+            return _sum(<const double*> place.entry, query, self.d, objective)
         while first < self.d:
             count = min(<int64_t> BM_STRETCH, self.d - first)
-            bm_kernels().to_f64(
-                segment.dtype, start + first * segment.column_stride, segment.column_stride, count, room
-            )
-            total += _sum(room, query + first, count, objective)
+            _read_next(&place, count, room)
+            total += _sum(<const double*> room, query + first, count, objective)
             first += count
         return total
 
@@ -110,11 +107,11 @@ cdef class Rows:
         cdef double[BM_STRETCH] room
         cdef int64_t first = 0, count
         cdef double squares = 0.0
-        if place.dtype == BM_F32 and place.stride == 4:
+        if place.dtype == BM_F32 and place.stride == sizeof(float):
             return sqrt(bm_kernels().dot_f32(<const float*> place.entry, <const float*> place.entry, self.d))
         while first < self.d:
             count = min(<int64_t> BM_STRETCH, self.d - first)
-            bm_kernels().to_f64(place.dtype, place.entry + first * place.stride, place.stride, count, room)
+            _read_next(&place, count, room)
             squares += bm_kernels().dot_f64(room, room, count)
             first += count
         return sqrt(squares)
@@ -150,7 +147,7 @@ cdef class Rows:
         while first < columns.shape[0]:
             count = min(<int64_t> BM_STRETCH, columns.shape[0] - first)
             bm_kernels().gather(segment.dtype, start, segment.column_stride, &columns[first], count, room)
-            total += _sum(room, query + first, count, objective)
+            total += _sum(<const double*> room, query + first, count, objective)
             first += count
         return total
 
@@ -177,48 +174,58 @@ cdef class Rows:
             out[order] = self.pair_products(np.asarray(rows)[order], places, [np.asarray(query)])
             return out
         with nogil:
-            if whole and objective == 0:
-                self.fill_products(&rows[0], rows.shape[0], &query[0], &sums[0])
+            if whole:
+                self.fill_sums(&rows[0], rows.shape[0], &query[0], objective, &sums[0])
             else:
                 for t in range(rows.shape[0]):
-                    if whole:
-                        sums[t] = self.sum_terms(rows[t], &query[0], objective, room)
-                    else:
-                        sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
+                    sums[t] = self.sum_columns(rows[t], chosen, &query[0], objective, room)
         return out
 
-    cdef void fill_products(self, const int64_t* rows, int64_t count, const double* query, double* sums) noexcept nogil:
-        """Sum the products of each row over all columns."""
+    cdef void fill_sums(
+        self, const int64_t* rows, int64_t count, const double* query, int objective, double* sums
+    ) noexcept nogil:
+        """Sum the terms of each row over all columns."""
         cdef double[BM_STRETCH] room
         cdef int64_t t = 0
-        while t + 4 <= count and self.sum_four(&rows[t], query, &sums[t]):
+        while objective == 0 and t + 4 <= count and self.sum_four(&rows[t], query, &sums[t]):
             t += 4
         for t in range(t, count):
-            sums[t] = self.sum_terms(rows[t], query, 0, room)
+            sums[t] = self.sum_terms(rows[t], query, objective, room)
 
     def rough_products(self, const real[::1] query, int64_t start, int64_t stop):
-        """Products of the rows of one matrix in C order with a query of its type, from row `start` to `stop`."""
+        """Products with a query of their type of the rows from `start` to `stop` of one matrix: in C order, or by column."""
+        cdef bint lie_by_row = self.are_contiguous
+        cdef bint lie_by_column = real is float and self.are_columns and self.segments[0].row_stride == sizeof(float)
         cdef int dtype = BM_F32 if real is float else BM_F64
-        if not (self.n_segments == 1 and self.segments[0].dtype == dtype and self.are_contiguous):
-            name = "float32" if real is float else "float64"
-            raise ValueError(f"rough products are those of one matrix of {name} in C order")
+        if not (self.n_segments == 1 and self.segments[0].dtype == dtype and (lie_by_row or lie_by_column)):
+            name = "float32 in C or Fortran order" if real is float else "float64 in C order"
+            raise ValueError(f"rough products are those of one matrix of {name}")
         if not (0 <= start <= stop <= self.n and query.shape[0] == self.d):
             raise IndexError(f"rows {start} to {stop} of {self.n}, and {query.shape[0]} entries for {self.d} columns")
         out = np.empty(stop - start, dtype=np.asarray(query).dtype)
         cdef real[::1] products = out
-        cdef int64_t stride = self.segments[0].row_stride
-        cdef const char* first = self.segments[0].base + start * stride
+        cdef bm_columns part = self._columns(start, stop)
+        cdef double[::1] room = np.empty(0 if lie_by_row else 2 * min(stop - start, BM_ROUGH_ROWS))
         if stop > start:
             with nogil:
-                if real is float:
+                if real is double:
+                    bm_kernels().products_f64(
+                        <const double*> part.base, part.row_stride, part.n, &query[0], self.d, &products[0], NULL
+                    )
+                elif lie_by_row:
                     bm_kernels().products_f32(
-                        <const float*> first, stride, stop - start, &query[0], self.d, &products[0], NULL
+                        <const float*> part.base, part.row_stride, part.n, &query[0], self.d, &products[0], NULL
                     )
                 else:
-                    bm_kernels().products_f64(
-                        <const double*> first, stride, stop - start, &query[0], self.d, &products[0], NULL
-                    )
+                    bm_kernels().columns_rough(&part, &query[0], &room[0], &products[0])
         return out
+
+    cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil:
+        """The rows from `start` to `stop` of the first matrix."""
+        cdef const Segment* whole = self.segments
+        return bm_columns(
+            whole.base + start * whole.row_stride, whole.row_stride, whole.column_stride, stop - start, self.d, whole.dtype
+        )
 
     def column_products(self, const double[::1] query, int64_t start, int64_t stop):
         """Sum the products of the rows of one matrix by column from row `start` to `stop`, as `scores` does to the bit."""
@@ -226,16 +233,13 @@ cdef class Rows:
             raise ValueError("products column by column are those of one matrix by column")
         if not (0 <= start <= stop <= self.n and query.shape[0] == self.d):
             raise IndexError(f"rows {start} to {stop} of {self.n}, and {query.shape[0]} entries for {self.d} columns")
-        cdef const Segment* whole = self.segments
-        cdef bm_columns matrix = bm_columns(
-            whole.base + start * whole.row_stride, whole.row_stride, whole.column_stride, stop - start, self.d, whole.dtype
-        )
+        cdef bm_columns part = self._columns(start, stop)
         out = np.zeros(stop - start)
         cdef double[::1] sums = out
         cdef double[::1] room = np.empty(max(BM_COLUMN_ROOM * min(stop - start, BM_COLUMN_ROWS), BM_STRETCH))
         if stop > start and self.d:
             with nogil:
-                bm_kernels().columns_exact(&matrix, &query[0], &room[0], &sums[0])
+                bm_kernels().columns_exact(&part, &query[0], &room[0], &sums[0])
         return out
 
     def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
@@ -308,7 +312,7 @@ cdef class Rows:
                             # Rows are too far apart for the processor to see the next one coming.
                             t = 0
                             while t < count * of_rows[n_rows].stride:
-                                PREFETCH(of_rows[n_rows + 1].entry + t)
+                                PREFETCH_LATER(of_rows[n_rows + 1].entry + t)
                                 t += CACHE_LINE
                         t = begin + 1
                         while t < end and rows[t] == rows[begin]:
@@ -377,9 +381,10 @@ cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* ro
             place = &places[t]
             line = <size_t> place.entry // CACHE_LINE
             if line != last_line:
-                # Columns are too far apart for the processor to see the next ones coming.
-                for c in range(ABREAST, 2 * ABREAST):
-                    PREFETCH(place.entry + c * place.stride)
+                # Columns are too far apart for the processor to see the next ones coming. (Into the second cache: the
+                # first can wait for a dozen lines at a time only, which takes half as long again.)
+                for c in range(AHEAD, AHEAD + ABREAST):
+                    PREFETCH_LATER(place.entry + c * place.stride)
                 last_line = line
             if size == ABREAST and place.width == sizeof(float):
                 _widen(<const float*> place.entry, place.stride // <int64_t> sizeof(float), out)
@@ -390,6 +395,15 @@ cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* ro
             place.entry += size * place.stride
             out += PITCH
         j += size
+
+
+cdef void _read_next(Place* place, int64_t count, double* room) noexcept nogil:
+    """Put the next entries of one row into `room`."""
+    if place.stride >= CACHE_LINE or place.stride <= -CACHE_LINE:
+        _read_stretch(place, 1, count, room)
+    else:
+        bm_kernels().to_f64(place.dtype, place.entry, place.stride, count, room)
+        place.entry += count * place.stride
 
 
 cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:
@@ -422,9 +436,16 @@ cdef void _add_products(
         t += 4
 
 
-cdef double _sum(const double* v, const double* query, int64_t count, int objective) noexcept nogil:
-    if objective == 0:
-        return bm_kernels().dot_exact_f64(v, query, count)
-    if objective == 1:
-        return -bm_kernels().sqeuclidean_f64(v, query, count)
-    return -bm_kernels().l1_f64(v, query, count)
+cdef double _sum(const real* v, const double* query, int64_t count, int objective) noexcept nogil:
+    if real is float:
+        if objective == 0:
+            return bm_kernels().dot_exact_f32(v, query, count)
+        if objective == 1:
+            return -bm_kernels().sqeuclidean_exact_f32(v, query, count)
+        return -bm_kernels().l1_exact_f32(v, query, count)
+    else:
+        if objective == 0:
+            return bm_kernels().dot_exact_f64(v, query, count)
+        if objective == 1:
+            return -bm_kernels().sqeuclidean_exact_f64(v, query, count)
+        return -bm_kernels().l1_exact_f64(v, query, count)

@@ -36,10 +36,10 @@ class Costs:
     stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache. The same, multiplied by our own loop on one thread.
-    column_stream
-        The same by BLAS, from memory, of atoms in Fortran order.
+    column_stream, column_sweep, near_column_sweep
+        The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of float32.
     columns, near_columns
-        The same for our own loop over atoms by column, which adds up in double precision.
+        The same for our own loop over columns of any type, which adds up in double precision.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -72,6 +72,8 @@ class Costs:
     sweep: float = 0.23
     near_sweep: float = 0.09
     column_stream: float = 0.23
+    column_sweep: float = 0.23
+    near_column_sweep: float = 0.09
     columns: float = 0.23
     near_columns: float = 0.09
     product: float = 0.03
@@ -105,16 +107,28 @@ class Costs:
         blas = _between(self.near_stream, self.stream, n_values)
         return _between(self.near_sweep, self.sweep, n_values) <= _AS_FAST * blas
 
+    def sweeps_columns(self, n_values: int) -> bool:
+        """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
+        return self._column_sweep_of(n_values) <= _AS_FAST * self._column_stream_of(n_values)
+
     def columns_of(self, n_values: int) -> float:
-        """Return the same for our own loop over atoms by column."""
+        """Return what a value costs our own loop over columns that adds up in double precision."""
         return _between(self.near_columns, self.columns, n_values)
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
-        """Whether our own loop over atoms by column takes less than BLAS and, after it, the rows of the best k."""
+        """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
         # Each number of a row takes a cache line.
-        by_blas = _between(self.near_stream, self.column_stream, n * d)
+        rough = self._column_stream_of(n * d)
+        if itemsize == 4 and self.sweeps_columns(n * d):
+            rough = self._column_sweep_of(n * d)
         entry = _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
-        return n * self.columns_of(n * d) <= n * by_blas + (k + 1) * entry
+        return n * self.columns_of(n * d) <= n * rough + (k + 1) * entry
+
+    def _column_stream_of(self, n_values: int) -> float:
+        return _between(self.near_stream, self.column_stream, n_values)
+
+    def _column_sweep_of(self, n_values: int) -> float:
+        return _between(self.near_column_sweep, self.column_sweep, n_values)
 
 
 _NEAR, _FAR = 1 << 21, 1 << 23
@@ -130,6 +144,8 @@ _MEASURED = (
     "sweep",
     "near_sweep",
     "column_stream",
+    "column_sweep",
+    "near_column_sweep",
     "columns",
     "near_columns",
     "product",
@@ -195,10 +211,16 @@ def measure_costs() -> Costs:
         for m in (16, 64)
     )
     exact = np.ones(4 * d)
-    by_column, near_by_column = Rows([apart.reshape(4 * d, n).T]), Rows([near.T])
-    all_columns = _best_time(lambda: by_column.column_products(exact, 0, n), 2)
-    column_stream = _best_time(lambda: by_column.arrays[0] @ np.ones(4 * d, dtype=np.float32), 2)
-    near_columns = _best_time(lambda: near_by_column.column_products(exact[:n], 0, n), 10)
+    # As many rows as have their sums added at a time, but for some: columns that all begin at the same place of a page
+    # push each other out of the cache.
+    n_tall, n_columns = 8 * n - 16, d // 2
+    by_column = Rows([apart.reshape(-1)[: n_columns * n_tall].reshape(n_columns, n_tall).T])
+    near_by_column, few_entries = Rows([near[:, : n - 16].T]), np.ones(n_columns, dtype=np.float32)
+    all_columns = _best_time(lambda: by_column.column_products(exact[:n_columns], 0, n_tall), 2)
+    column_stream = _best_time(lambda: by_column.arrays[0] @ few_entries, 2)
+    column_sweep = _best_time(lambda: by_column.rough_products(few_entries, 0, n_tall), 2)
+    near_columns = _best_time(lambda: near_by_column.column_products(exact[:n], 0, n - 16), 10)
+    near_column_sweep = _best_time(lambda: near_by_column.rough_products(query[:n], 0, n - 16), 10)
     one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
     rotation = Rotation(d, 0)
     # More than the second cache holds, as the codes of an index mostly are.
@@ -221,9 +243,11 @@ def measure_costs() -> Costs:
         near_stream=1e9 * near_stream,
         sweep=1e9 * sweep / (n * 4 * d),
         near_sweep=1e9 * near_sweep / (n * n),
-        column_stream=1e9 * column_stream / (n * 4 * d),
-        columns=1e9 * all_columns / (n * 4 * d),
-        near_columns=1e9 * near_columns / (n * n),
+        column_stream=1e9 * column_stream / (n_tall * n_columns),
+        column_sweep=1e9 * column_sweep / (n_tall * n_columns),
+        near_column_sweep=1e9 * near_column_sweep / (n * (n - 16)),
+        columns=1e9 * all_columns / (n_tall * n_columns),
+        near_columns=1e9 * near_columns / (n * (n - 16)),
         product=1e9 * product,
         shared=1e9 * shared,
         convert=1e9 * convert / (n // 2 * 8 * d),

@@ -50,14 +50,18 @@ def can_use_blas(array: NDArray[Any]) -> bool:
 
 
 def by_columns(store: DenseStore, k: int) -> bool:
-    """Whether exact products of all atoms with one query take less than those by BLAS and the rows of the best k."""
+    """Whether exact products of all atoms with one query take less than rough ones and the rows of the best k."""
     is_by_column = store.rows is not None and store.rows.are_columns
     return is_by_column and costs().by_columns(*store.shape, store.dtype.itemsize, k)
 
 
 def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms with a query of their own type."""
-    if array.flags.c_contiguous and costs().sweeps(array.size):
+    if array.flags.c_contiguous:
+        by_ourselves = costs().sweeps(array.size)
+    else:
+        by_ourselves = array.dtype == np.float32 and Rows([array]).are_columns and costs().sweeps_columns(array.size)
+    if by_ourselves:
         return Rows([array]).rough_products(query, 0, array.shape[0])
     products: NDArray[Any] = array @ query
     return products

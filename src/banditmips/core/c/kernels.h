@@ -71,6 +71,7 @@ enum { BM_FAR = 1 << 25 /* bytes that no cache is taken to hold */, BM_STRETCH =
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
 enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24 };
+enum { BM_ROUGH_ROWS = 32768 }; /* the same for sums of floats: what is held of so many fits the second cache */
 
 enum {
     BM_BYTE_STRETCH = 1024, /* numbers that are rounded to bytes of the same step */
@@ -143,11 +144,19 @@ struct bm_kernels {
      * numbers of each row, of BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
     void (*columns_exact)(const struct bm_columns *m, const double *b, double *room, double *sums);
 
-    double (*sqeuclidean_f64)(const double *a, const double *b, int64_t d);
+    /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most
+     * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */
+    void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out);
+
+    /* The same sums of (a - b)^2, and of |a - b| */
+    double (*sqeuclidean_exact_f32)(const float *a, const double *b, int64_t d);
+    double (*sqeuclidean_exact_f64)(const double *a, const double *b, int64_t d);
+    double (*l1_exact_f32)(const float *a, const double *b, int64_t d);
+    double (*l1_exact_f64)(const double *a, const double *b, int64_t d);
+
     /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. */
     void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
     void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
-    double (*l1_f64)(const double *a, const double *b, int64_t d);
 
     /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
      * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of dtype
@@ -290,9 +299,10 @@ struct bm_kernels {
     void (*copy_columns_f64)(const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room);
 
     /* The same as row_bytes for BM_BYTE_ATOMS atoms that copy_columns has copied: bytes 4 t to 4 t + 3 of atom i are
-     * fours[t * BM_BYTE_ATOMS + i], the first of them the lowest; zeros behind the last */
-    void (*column_bytes)(const float *v, int64_t count, const struct bm_dither *dither, int32_t *fours,
-                         struct bm_bytes *out);
+     * fours[t * BM_BYTE_ATOMS + i], the first of them the lowest; zeros behind the last. Meanwhile the columns that come
+     * next are fetched from memory: those at `next`, if there is anything there, and so on. */
+    void (*column_bytes)(const float *v, int64_t count, const struct bm_dither *dither, const void *next,
+                         int64_t stride_bytes, int32_t *fours, struct bm_bytes *out);
 
     /* products[i * BM_BYTE_QUERIES + b] += product of atom i, BM_BYTES_ABREAST of them, with query b; sums of bytes have no
      * rounding, and are multiplied by the steps in double */

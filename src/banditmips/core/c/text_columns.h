@@ -1,7 +1,53 @@
-/* Products of many rows with one query where the matrix lies column by column: the sums of dot_exact, to the bit.
- *
- * Each lane of the sums takes the columns that it takes in dots_of, in the same order, but of many rows at once.
+/* Products of many rows with one query where the matrix lies column by column: rough ones of floats, and the sums of
+ * dot_exact, to the bit. For these, each lane of the sums takes the columns that it takes in sums_of, in the same order,
+ * but of many rows at once.
  */
+
+#if IS_FLOAT
+enum { TOGETHER = 8 };
+
+/* sums += columns * q for `count` columns of n rows; count is a constant wherever this is called. The columns that follow are
+ * on their way by the time that they are wanted: processors do not guess across pages. */
+ALWAYS_INLINE void add_rough_columns(const char *a, int64_t gap, const float *q, int count, int64_t n, float *sums) {
+    enum { SIZE = sizeof(float), LINE = 64 / SIZE };
+    float y[TOGETHER];
+    int64_t i = 0;
+    memcpy(y, q, (size_t)count * sizeof *q);
+    for (; n - i >= LINE; i += LINE) {
+        for (int c = 0; c < count; c++) PREFETCH_LATER(a + (count + c) * gap + i * SIZE);
+        for (int v = 0; v < LINE; v += LANES_f32) {
+            v_f32 sum = load_f32(sums + i + v);
+            for (int c = 0; c < count; c++) sum += load_f32((const float *)(a + c * gap + (i + v) * SIZE)) * y[c];
+            store_f32(sums + i + v, sum);
+        }
+    }
+    for (; i < n; i++)
+        for (int c = 0; c < count; c++) {
+            LOAD_UNALIGNED(float, x, a + c * gap + i * SIZE);
+            sums[i] += x * y[c];
+        }
+}
+
+static void columns_rough(const struct bm_columns *m, const float *q, double *room, float *out) {
+    const int64_t n_blocks = (m->n + BM_ROUGH_ROWS - 1) / BM_ROUGH_ROWS;
+    for (int64_t block = 0; block < n_blocks; block++) {
+        const int64_t first = m->n * block / n_blocks, n = m->n * (block + 1) / n_blocks - first;
+        const char *a = (const char *)m->base + first * m->row_stride;
+        float *const lanes = (float *)(room + n);
+        memset(room, 0, (size_t)n * sizeof *room);
+        for (int64_t from = 0; from < m->d; from += BM_LANE_TERMS) {
+            const int64_t to = m->d - from < BM_LANE_TERMS ? m->d : from + BM_LANE_TERMS;
+            int64_t j = from;
+            memset(lanes, 0, (size_t)n * sizeof *lanes);
+            for (; to - j >= TOGETHER; j += TOGETHER)
+                add_rough_columns(a + j * m->column_stride, m->column_stride, q + j, TOGETHER, n, lanes);
+            for (; j < to; j++) add_rough_columns(a + j * m->column_stride, m->column_stride, q + j, 1, n, lanes);
+            for (int64_t i = 0; i < n; i++) room[i] += lanes[i];
+        }
+        for (int64_t i = 0; i < n; i++) out[first + i] = (float)room[i];
+    }
+}
+#endif
 
 #if BM_VECTOR_BYTES
 #define F(name) BM_JOIN(name##_, TYPE)
@@ -21,14 +67,14 @@ ALWAYS_INLINE void F(add_vectors)(const char *a, int64_t step, const double *b, 
     store_f64(sums, sum);
 }
 
-/* The same for n rows. The columns at `next` are on their way by the time that they are wanted: processors do not guess
- * across pages. */
-ALWAYS_INLINE void F(add_columns)(const char *a, const char *next, int64_t step, const double *b, int count, int64_t n,
-                                  double *sums) {
+/* The same for n rows. The columns at `next`, `gap` bytes apart, are on their way by the time that they are wanted:
+ * processors do not guess across pages. */
+ALWAYS_INLINE void F(add_columns)(const char *a, int64_t step, const double *b, int count, int64_t n, const char *next,
+                                  int64_t gap, double *sums) {
     enum { SIZE = sizeof(REAL), LINE = 64 / SIZE };
     int64_t i = 0;
     for (; n - i >= LINE; i += LINE) {
-        for (int c = 0; c < count; c++) PREFETCH_LATER(next + c * step + i * SIZE);
+        for (int c = 0; c < count; c++) PREFETCH_LATER(next + c * gap + i * SIZE);
         for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(a + (i + v) * SIZE, step, b, count, sums + i + v);
     }
     for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(a + i * SIZE, step, b, count, sums + i);
@@ -44,14 +90,12 @@ ALWAYS_INLINE void F(add_columns)(const char *a, const char *next, int64_t step,
     }
 }
 
-static void F(add_some_columns)(const char *a, const char *next, int64_t step, const double *b, int count, int64_t n,
-                                double *sums) {
+static void F(add_some_columns)(const char *a, int64_t step, const double *b, int count, int64_t n, const char *next,
+                                int64_t gap, double *sums) {
     if (count == ABREAST)
-        F(add_columns)(a, next, step, b, ABREAST, n, sums);
-    else if (count == ABREAST / 2)
-        F(add_columns)(a, next, step, b, ABREAST / 2, n, sums);
+        F(add_columns)(a, step, b, ABREAST, n, next, gap, sums);
     else
-        F(add_columns)(a, next, step, b, 1, n, sums);
+        for (int c = 0; c < count; c++) F(add_columns)(a + c * step, step, b + c * N_SUMS, 1, n, next + c * gap, gap, sums);
 }
 
 #undef F
@@ -63,25 +107,24 @@ static void F(add_some_columns)(const char *a, const char *next, int64_t step, c
 static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int64_t from, int64_t to,
                         double *room, double *sums) {
     double *const wide = room + N_SUMS * n;
-    const int64_t step = N_SUMS * m->column_stride;
+    const int64_t gap = m->column_stride, step = N_SUMS * gap;
     memset(room, 0, (size_t)(N_SUMS * n) * sizeof *room);
-    for (int lane = 0; lane < N_SUMS; lane++)
-        for (int64_t j = from + lane, count; j < to; j += count * N_SUMS) {
-            const int64_t n_left = (to - j + N_SUMS - 1) / N_SUMS;
-            count = n_left >= ABREAST ? ABREAST : n_left >= ABREAST / 2 ? ABREAST / 2 : 1;
-            const int64_t following = j + count * N_SUMS;
-            const char *at = a + j * m->column_stride;
-            const char *next = a + (following < to ? following : from + lane + 1) * m->column_stride;
+    for (int64_t group = from; group < to; group += ABREAST * N_SUMS)
+        for (int lane = 0; lane < N_SUMS && group + lane < to; lane++) {
+            const int64_t j = group + lane, n_left = (to - j + N_SUMS - 1) / N_SUMS;
+            const int64_t following = group + ABREAST * (N_SUMS + lane); /* those of the next group, as they lie */
+            const int count = n_left < ABREAST ? (int)n_left : ABREAST;
+            const char *at = a + j * gap, *next = following + ABREAST <= m->d ? a + following * gap : at;
             if (m->dtype == BM_F32 && m->row_stride == sizeof(float))
-                add_some_columns_f32(at, next, step, b + j, (int)count, n, room + lane * n);
+                add_some_columns_f32(at, step, b + j, count, n, next, gap, room + lane * n);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
-                add_some_columns_f64(at, next, step, b + j, (int)count, n, room + lane * n);
+                add_some_columns_f64(at, step, b + j, count, n, next, gap, room + lane * n);
             else {
-                for (int64_t c = 0; c < count; c++)
+                for (int c = 0; c < count; c++)
                     to_f64(m->dtype, at + c * step, m->row_stride, n, wide + c * n);
                 const char *columns = (const char *)wide;
                 const int64_t size = n * (int64_t)sizeof *wide;
-                add_some_columns_f64(columns, columns, size, b + j, (int)count, n, room + lane * n);
+                add_some_columns_f64(columns, size, b + j, count, n, columns, 0, room + lane * n);
             }
         }
     /* As sum_in_order does */

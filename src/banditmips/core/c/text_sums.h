@@ -8,58 +8,44 @@
 #define V F(v)
 #define LANES F(LANES)
 
-/* A sum over pairs: `add(sum, x, y)` says what a pair adds, `term_in_double` is the same for one pair in double.
- *
- * Four vectors are added side by side because an addition takes about four steps of the processor. Float terms that are
- * too large for a float end in inf or NaN; only then is it worth looking again in double, and what is inf or NaN in
- * truth stays so. */
-#define DEFINE_SUM_OVER_PAIRS(name, add, term_in_double)                                      \
-    static double F(name##_slowly)(const REAL *a, const REAL *b, int64_t d) {          \
-        double sum = 0;                                                                       \
-        for (int64_t j = 0; j < d; j++) {                                                     \
-            LOAD_UNALIGNED(REAL, x_real, a + j);                                              \
-            LOAD_UNALIGNED(REAL, y_real, b + j);                                              \
-            const double x = x_real, y = y_real;                                              \
-            sum += term_in_double;                                                            \
-        }                                                                                     \
-        return sum;                                                                           \
-    }                                                                                         \
-    static double F(name)(const REAL *a, const REAL *b, int64_t d) {                          \
-        enum { STRETCH = 256 * LANES };                                                       \
-        v_f64 total = {0};                                                                    \
-        for (int64_t start = 0; start < d; start += STRETCH) {                                \
-            const int64_t end = d - start < STRETCH ? d : start + STRETCH;                    \
-            V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                         \
-            int64_t j = start;                                                                \
-            for (; end - j >= 4 * LANES; j += 4 * LANES) {                                    \
-                s0 = add(s0, F(load)(a + j), F(load)(b + j));                                 \
-                s1 = add(s1, F(load)(a + j + LANES), F(load)(b + j + LANES));                 \
-                s2 = add(s2, F(load)(a + j + 2 * LANES), F(load)(b + j + 2 * LANES));         \
-                s3 = add(s3, F(load)(a + j + 3 * LANES), F(load)(b + j + 3 * LANES));         \
-            }                                                                                 \
-            for (; end - j >= LANES; j += LANES) s0 = add(s0, F(load)(a + j), F(load)(b + j)); \
-            if (j < end) s1 = add(s1, F(load_part)(a + j, end - j), F(load_part)(b + j, end - j)); \
-            total += F(widen)((s0 + s1) + (s2 + s3));                                         \
-        }                                                                                     \
-        const double sum = sum_f64(total);                                                    \
-        return IS_FLOAT && !isfinite(sum) ? F(name##_slowly)(a, b, d) : sum;                  \
+static double F(dot_slowly)(const REAL *a, const REAL *b, int64_t d) {
+    double sum = 0;
+    for (int64_t j = 0; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x, a + j);
+        LOAD_UNALIGNED(REAL, y, b + j);
+        sum += (double)x * y;
     }
+    return sum;
+}
 
-ALWAYS_INLINE V F(add_product)(V sum, V x, V y) { return sum + x * y; }
-ALWAYS_INLINE V F(add_square_of_difference)(V sum, V x, V y) { return sum + (x - y) * (x - y); }
-ALWAYS_INLINE V F(add_size_of_difference)(V sum, V x, V y) { return sum + F(abs)(x - y); }
+/* Four vectors are added side by side because an addition takes about four steps of the processor. Products that are too
+ * large for a float end in inf or NaN; only then is it worth looking again in double, and what is inf or NaN in truth
+ * stays so. */
+static double F(dot)(const REAL *a, const REAL *b, int64_t d) {
+    enum { STRETCH = 256 * LANES };
+    v_f64 total = {0};
+    for (int64_t start = 0; start < d; start += STRETCH) {
+        const int64_t end = d - start < STRETCH ? d : start + STRETCH;
+        V s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
+        int64_t j = start;
+        for (; end - j >= 4 * LANES; j += 4 * LANES) {
+            s0 += F(load)(a + j) * F(load)(b + j);
+            s1 += F(load)(a + j + LANES) * F(load)(b + j + LANES);
+            s2 += F(load)(a + j + 2 * LANES) * F(load)(b + j + 2 * LANES);
+            s3 += F(load)(a + j + 3 * LANES) * F(load)(b + j + 3 * LANES);
+        }
+        for (; end - j >= LANES; j += LANES) s0 += F(load)(a + j) * F(load)(b + j);
+        if (j < end) s1 += F(load_part)(a + j, end - j) * F(load_part)(b + j, end - j);
+        total += F(widen)((s0 + s1) + (s2 + s3));
+    }
+    const double sum = sum_f64(total);
+    return IS_FLOAT && !isfinite(sum) ? F(dot_slowly)(a, b, d) : sum;
+}
 
-DEFINE_SUM_OVER_PAIRS(dot, F(add_product), x * y)
-#if !IS_FLOAT
-DEFINE_SUM_OVER_PAIRS(sqeuclidean, F(add_square_of_difference), (x - y) * (x - y))
-DEFINE_SUM_OVER_PAIRS(l1, F(add_size_of_difference), fabs(x - y))
-#endif
-#undef DEFINE_SUM_OVER_PAIRS
-
-/* Sums over the products of `n_rows` rows with b, in double, stretch by stretch. Whichever rows come together, and however
+/* Sums over the terms of `n_rows` rows with b, in double, stretch by stretch. Whichever rows come together, and however
  * many stretches at a time, each is added up in the same order. Several rows at once keep more of them on their way from
- * memory. n_rows is a constant wherever this is called. */
-ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b, int64_t d, double *out) {
+ * memory. n_rows and the objective are constants wherever this is called. */
+ALWAYS_INLINE void F(sums_of)(int objective, const REAL *const *a, int n_rows, const double *b, int64_t d, double *out) {
     for (int r = 0; r < n_rows; r++) out[r] = 0;
     for (int64_t start = 0; start < d; start += BM_STRETCH) {
         const int64_t end = d - start < BM_STRETCH ? d : start + BM_STRETCH;
@@ -69,8 +55,8 @@ ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b,
         for (; end - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
             const v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
             for (int r = 0; r < n_rows; r++) {
-                s0[r] += F(load_wide)(a[r] + j) * b0;
-                s1[r] += F(load_wide)(a[r] + j + LANES_f64) * b1;
+                s0[r] += terms_f64(objective, F(load_wide)(a[r] + j), b0);
+                s1[r] += terms_f64(objective, F(load_wide)(a[r] + j + LANES_f64), b1);
             }
         }
         if (j < end) { /* with zeros behind what is left */
@@ -79,8 +65,8 @@ ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b,
             for (int r = 0; r < n_rows; r++) {
                 REAL last[2 * LANES_f64] = {0};
                 memcpy(last, a[r] + j, (size_t)(end - j) * sizeof(REAL));
-                s0[r] += F(load_wide)(last) * load_f64(last_b);
-                s1[r] += F(load_wide)(last + LANES_f64) * load_f64(last_b + LANES_f64);
+                s0[r] += terms_f64(objective, F(load_wide)(last), load_f64(last_b));
+                s1[r] += terms_f64(objective, F(load_wide)(last + LANES_f64), load_f64(last_b + LANES_f64));
             }
         }
         for (int r = 0; r < n_rows; r++) out[r] += sum_in_order(s0[r] + s1[r]);
@@ -89,12 +75,24 @@ ALWAYS_INLINE void F(dots_of)(const REAL *const *a, int n_rows, const double *b,
 
 static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     double sum;
-    F(dots_of)(&a, 1, b, d, &sum);
+    F(sums_of)(BM_PRODUCTS, &a, 1, b, d, &sum);
+    return sum;
+}
+
+static double F(sqeuclidean_exact)(const REAL *a, const double *b, int64_t d) {
+    double sum;
+    F(sums_of)(BM_SQUARES, &a, 1, b, d, &sum);
+    return sum;
+}
+
+static double F(l1_exact)(const REAL *a, const double *b, int64_t d) {
+    double sum;
+    F(sums_of)(BM_SIZES, &a, 1, b, d, &sum);
     return sum;
 }
 
 static void F(four_dots_exact)(const REAL *const a[4], const double *b, int64_t d, double out[4]) {
-    F(dots_of)(a, 4, b, d, out);
+    F(sums_of)(BM_PRODUCTS, a, 4, b, d, out);
 }
 
 /* Sums about a pivot, the range, and squares added to those of the columns (unless these are NULL), in one pass. */

@@ -41,11 +41,6 @@ ALWAYS_INLINE v_f64 load_part_of_f64(int dtype, const void *p, int64_t count) {
 ALWAYS_INLINE int64_t itemsize_f64(int dtype) { return (void)dtype, 8; }
 #endif
 
-ALWAYS_INLINE V F(add_term)(int objective, V sum, V x, V y) {
-    if (objective == BM_SQUARES) return F(add_square_of_difference)(sum, x, y);
-    return objective == BM_SIZES ? F(add_size_of_difference)(sum, x, y) : F(add_product)(sum, x, y);
-}
-
 /* objective and dtype are constants wherever this is called. */
 ALWAYS_INLINE void F(four_sums)(int objective, int dtype, const void *const a[4], const REAL *b, int64_t d, double *out) {
     enum { PIECE = BM_LANE_TERMS * LANES };
@@ -62,7 +57,7 @@ ALWAYS_INLINE void F(four_sums)(int objective, int dtype, const void *const a[4]
             for (int r = 0; r < 4; r++) {
                 const char *p = (const char *)a[r] + j * F(itemsize)(dtype);
                 const V x = whole ? F(load_of)(dtype, p) : F(load_part_of)(dtype, p, end - j);
-                s[r] = F(add_term)(objective, s[r], x, y);
+                s[r] += F(terms)(objective, x, y);
                 if (objective == BM_MOMENTS) {
                     s[4 + r] += x;
                     s[8 + r] += x * x;
@@ -114,8 +109,8 @@ ALWAYS_INLINE void F(tile)(int objective, const REAL *const a[4], const REAL *co
             const V y1 = whole ? F(load)(b[1] + j) : F(load_part)(b[1] + j, end - j);
             for (int r = 0; r < 4; r++) {
                 const V x = whole ? F(load)(a[r] + j) : F(load_part)(a[r] + j, end - j);
-                s[0][r] = F(add_term)(objective, s[0][r], x, y0);
-                s[1][r] = F(add_term)(objective, s[1][r], x, y1);
+                s[0][r] += F(terms)(objective, x, y0);
+                s[1][r] += F(terms)(objective, x, y1);
             }
         }
         for (int q = 0; q < 2; q++)

@@ -102,6 +102,14 @@ ALWAYS_INLINE void store_i32(int32_t *p, v_i32 x) { memcpy(p, &x, sizeof x); }
 ALWAYS_INLINE v_f64 load_wide_f64(const double *p) { return load_f64(p); }
 ALWAYS_INLINE v_f64 widen_f64(v_f64 x) { return x; }
 
+/* What a coordinate adds to a sum; the objective (enum bm_objective) is a constant wherever this is called */
+ALWAYS_INLINE v_f32 terms_f32(int objective, v_f32 x, v_f32 y) {
+    return objective == BM_SQUARES ? (x - y) * (x - y) : objective == BM_SIZES ? abs_f32(x - y) : x * y;
+}
+ALWAYS_INLINE v_f64 terms_f64(int objective, v_f64 x, v_f64 y) {
+    return objective == BM_SQUARES ? (x - y) * (x - y) : objective == BM_SIZES ? abs_f64(x - y) : x * y;
+}
+
 ALWAYS_INLINE int64_t sum_i32(v_i32 x) {
     int32_t lanes[LANES_f32];
     int64_t sum = 0;
