@@ -3,6 +3,8 @@
 A bound that is wrong by a factor passes every test of answers; these would not let it pass.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import t as student
@@ -13,7 +15,7 @@ from banditmips.core.exact import ReaderExact
 from banditmips.core.loop import Limits, race
 from banditmips.core.records import StopReason
 from banditmips.core.rule import BernsteinRule, HoeffdingRule, PairedRule, share_of_round
-from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.core.sample_source import SampleSource
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.readers import StoreReader
@@ -24,20 +26,19 @@ from banditmips.race.schedule import Schedule
 N_ATOMS, D, SIZE = 7, 400, 60
 
 
-def source_of(atoms, query, sampler, k=1, absolute=False, known=None):
+def source_of(atoms, query, sampler, k=1, absolute=False, facts=None, scores=None):
     n = len(atoms)
-    reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
-    problem = Problem(query, PRODUCT)
-    known = known or PerAtom.nothing_known(n)
-    return SampleSource(Survivors(None, n, k, absolute), known, problem, reader, sampler, Schedule())
+    problem = Problem(query, PRODUCT, scores or ScoreMap())
+    reader = StoreReader(DenseStore(atoms), problem)
+    return SampleSource(Survivors(None, n, k, absolute), facts, problem, reader, sampler, Schedule())
 
 
-def make_round(replacement=False, absolute=False, size=SIZE, seed=0, k=1, known=None, lift=0.0):
+def make_round(replacement=False, absolute=False, size=SIZE, seed=0, k=1, facts=None, scores=None, lift=0.0):
     """A source that has read `size` cells, and the terms there."""
     rng = np.random.default_rng(seed)
     atoms, query = rng.normal(size=(N_ATOMS, D)) + np.arange(N_ATOMS)[:, np.newaxis], lift + rng.normal(size=D)
     sampler = ReplacementSampler(np.arange(D), np.ones(D), 1) if replacement else UniformSampler(D, 1, None)
-    source = source_of(atoms, query, sampler, k, absolute, known)
+    source = source_of(atoms, query, sampler, k, absolute, facts, scores)
     source.advance(size)
     columns = sampler.prefix(size).coordinates
     return source, query[columns] * atoms[:, columns]
@@ -228,16 +229,10 @@ def test_paired_with_a_part_of_the_scores_known():
     difference = terms[leader] - terms[spared]
     error = D * difference.std(ddof=1) * np.sqrt((1.0 - SIZE / D) / SIZE)
     missing = z * error - D * difference.mean()
-    nothing = PerAtom.nothing_known(N_ATOMS)
     at_leader = np.arange(N_ATOMS) == leader
     for factor in (0.999, 1.001):
-        known = PerAtom(
-            nothing.row_scale,
-            nothing.centers,
-            nothing.needed_scatter,
-            np.where(at_leader, factor * missing, 0.0),
-        )
-        ahead, _ = make_round(seed=34, known=known)
+        known = ScoreMap(offsets=np.where(at_leader, factor * missing, 0.0))
+        ahead, _ = make_round(seed=34, scores=known)
         rule.judge_round(ahead, 3)
         assert ahead.alive.beaten_array[spared] == (factor > 1.0)
 
@@ -248,9 +243,9 @@ def test_an_atom_that_was_not_seen_fairly_neither_drops_nor_is_dropped():
     assert rule.judge_round(source, 3) > 1
     dropped = int(np.flatnonzero(source.alive.beaten_array)[0])
     for shy in (dropped, int(np.argmax(source.alive.estimate_array))):
-        known = PerAtom.nothing_known(N_ATOMS)
-        known.needed_scatter[shy] = np.inf
-        guarded, _ = make_round(seed=3, known=known, lift=0.8)
+        facts = SimpleNamespace(means=np.zeros(N_ATOMS), scatter=np.full(N_ATOMS, np.nan))
+        facts.scatter[shy] = np.inf
+        guarded, _ = make_round(seed=3, facts=facts, lift=0.8)
         rule.judge_round(guarded, 3)
         assert not guarded.alive.beaten_array[shy]
         assert guarded.alive.radius_array[shy] == np.inf
@@ -269,7 +264,7 @@ def test_equal_estimates_settle_nothing(k):
     query = np.ones(2_000)
     rule = HoeffdingRule(0.01, 20, 500.0 * 2_000, False, False)
     source = source_of(atoms, query, sampler, k)
-    reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
+    reader = StoreReader(DenseStore(atoms), Problem(query, PRODUCT))
     outcome = race(source, rule, ReaderExact(reader), Limits(0.01, epsilon=10.0))
     assert outcome.stop_reason is not StopReason.EPSILON
     best = outcome.survivors[np.argsort(-outcome.scores, kind="stable")[:k]]
@@ -290,7 +285,7 @@ def test_epsilon_is_what_a_leader_may_be_behind(rule_of, k):
         atoms, query = rng.normal(size=(12, D)) + 0.1 * rng.normal(size=(12, 1)), np.ones(D)
         for epsilon in (1.0, 60.0, 300.0, 1_500.0):
             source = source_of(atoms, query, UniformSampler(D, seed, None), k)
-            reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
+            reader = StoreReader(DenseStore(atoms), Problem(query, PRODUCT))
             outcome = race(source, rule_of(k), ReaderExact(reader), Limits(0.05, epsilon=epsilon))
             scores = atoms @ query
             best = outcome.survivors[np.argsort(-outcome.scores, kind="stable")[:k]]

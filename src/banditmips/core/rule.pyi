@@ -1,13 +1,9 @@
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.sample_source import SampleSource
 from banditmips.core.source import Source
 from banditmips.core.survivors import Survivors
-
-MIN_SCATTER_SEEN: Final = 0.25
 
 def share_of_round(number: int) -> float: ...
 def deviations_of_ends(share: float, n_atoms: int, k: int, absolute: bool) -> tuple[float, float]: ...

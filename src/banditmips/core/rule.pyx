@@ -32,13 +32,6 @@ from scipy.special import stdtrit
 from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
-MIN_SCATTER_SEEN = 0.25
-"""Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
-
-Sixteen coordinates of normal or ratings-like atoms show a quarter in all but one case in a thousand; an atom whose
-weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
-those is drawn.
-"""
 cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
 cdef double NO_SPREAD = 1e-12
@@ -183,7 +176,7 @@ cdef class HoeffdingRule(Rule):
         Sub-Gaussian parameter of one sampled term times the population (so, in units of the score).
         None takes the largest sample deviation of the first round.
     per_row : bool
-        Whether sigma is to be multiplied by each atom's row scale (a range of the entries, for the cosine).
+        Whether sigma is to be multiplied by each atom's factor (for a range of the entries, for the cosine).
     serfling : bool
         Use the finite-population factor.
     """
@@ -203,12 +196,12 @@ cdef class HoeffdingRule(Rule):
         if self._sigma is None:
             # Variances are those of the estimate: times N, and without the finite-population factor, of one term.
             shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-12)
-            self._sigma = float(np.sqrt(source.variances.max() * size / shrink))
+            self._sigma = float(np.sqrt(source.variances()[0].max() * size / shrink))
         factor = _serfling_factor(size, population) if self._serfling else 1.0
         share = self.atom_share(number)
         log_term = np.log(2.0 / share) if share > 0.0 else np.inf
         radius = self._sigma * np.sqrt(2.0 * factor * log_term / size)
-        return radius * (source.row_scale if self._per_row else np.ones(source.row_scale.size))
+        return radius * (source.factors if self._per_row else np.ones(source.factors.size))
 
 
 cdef class BernsteinRule(Rule):
@@ -217,7 +210,7 @@ cdef class BernsteinRule(Rule):
     Parameters
     ----------
     width : float
-        Length of the interval that holds one sampled term times the population, before the row scale.
+        Length of the interval that holds one sampled term times the population, before its factor.
     """
 
     cdef double _width
@@ -231,7 +224,7 @@ cdef class BernsteinRule(Rule):
         size, population = source.sample.size, source.population
         # The variance that the theorems mean: of one term, with 1/N.
         shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-300)
-        one_term = source.variances * (size - 1) / shrink
+        one_term = source.variances()[0] * (size - 1) / shrink
         if source.with_replacement:
             rho, kappa, constant = 1.0, 3.0, 3.0
         else:
@@ -239,7 +232,7 @@ cdef class BernsteinRule(Rule):
         share = self.atom_share(number)
         log_term = np.log(constant / share) if share > 0.0 else np.inf
         deviation = np.sqrt(one_term * 2.0 * rho * log_term / size)
-        return deviation + kappa * self._width * source.row_scale * log_term / size
+        return deviation + kappa * self._width * source.factors * log_term / size
 
 
 cdef class PairedRule(Rule):

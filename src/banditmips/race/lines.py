@@ -23,6 +23,14 @@ __all__ = ["QueryLines"]
 class QueryLines:
     """One query, line by line.
 
+    Parameters
+    ----------
+    whole : Problem
+        The query coordinate by coordinate.
+    line_width : int
+    column_squares : float32, shape (d,), or None
+        What `fit` recorded for Theorem 2, if lines are to be weighted by it.
+
     Attributes
     ----------
     starts : int64, shape (m,)
@@ -37,33 +45,34 @@ class QueryLines:
 
     def __init__(
         self,
-        query: NDArray[np.float64],
+        whole: Problem,
         line_width: int,
-        objective: int,
         column_squares: NDArray[np.float32] | None = None,
     ) -> None:
-        d = query.size
-        self._is_product = objective == PRODUCT
-        self._query = query
+        query, d = whole.query, whole.query.size
+        self._whole = whole
         self.starts = np.arange(0, d, line_width)
         self.widths = np.minimum(line_width, d - self.starts)
         sizes = np.abs(query) if column_squares is None else query**2 * column_squares
         weights = np.add.reduceat(sizes, self.starts)
         self.weights = weights if column_squares is None else np.sqrt(weights)
-        self.lines = np.flatnonzero(self.costs()) if self._is_product else np.arange(self.starts.size)
+        self.lines = np.flatnonzero(self.costs()) if whole.objective == PRODUCT else np.arange(self.starts.size)
 
     @property
     def share(self) -> float:
         """Part of all coordinates that lie in the population."""
-        return float(self.widths[self.lines].sum() / self._query.size)
+        return float(self.widths[self.lines].sum() / self._whole.query.size)
 
     def costs(self, seen: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Multiplies that each line takes for one atom, but for coordinates that were seen before."""
-        fresh = self._query != 0.0 if self._is_product else np.ones(self._query.size, dtype=np.bool_)
+        query = self._whole.query
+        fresh = query != 0.0 if self._whole.objective == PRODUCT else np.ones(query.size, dtype=np.bool_)
         if seen is not None:
             fresh[seen] = False
         return np.add.reduceat(fresh, self.starts, dtype=np.int64)
 
-    def problem(self, seen: NDArray[np.int64] | None, n_seen: int) -> Problem:
-        """The query line by line: a line's term is the sum of its coordinates' terms."""
-        return Problem(np.ones(self.starts.size), PRODUCT, self.costs(seen), self.widths, n_seen)
+    def problem(self, seen: NDArray[np.int64] | None) -> Problem:
+        """The query line by line: a line's term is the sum of its coordinates' terms; some were seen before."""
+        n_seen = 0 if seen is None else self._whole.cost(seen)
+        ones, scores = np.ones(self.starts.size), self._whole.scores
+        return Problem(ones, PRODUCT, scores, self.share, self.costs(seen), self.widths, n_seen)
