@@ -76,7 +76,8 @@ def test_all_intervals_hold_and_would_not_at_half_their_length(replacement: bool
         source.advance(N_SAMPLED)
         errors = np.abs(alive.estimate_array - atoms @ query)
         for name, rule in rules.items():
-            radius = rule.radius(source, 1)
+            rule.fill_radius(source, 1)
+            radius = alive.radius_array
             missed[name] += bool((errors > radius).any())
             missed_by_half[name] += bool((errors > radius / 2.0).any())
     for name in rules:

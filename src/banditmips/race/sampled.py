@@ -106,7 +106,10 @@ def measure(source: SampleSource, rule: Rule, size: int, delta: float) -> Outcom
     """Estimate the candidates' scores from `size` cells (at most all), without dropping anybody."""
     source.advance(min(size, source.population))
     exhausted = source.size == source.population and not source.with_replacement
-    source.alive.radius_array[:] = 0.0 if exhausted else rule.radius(source, 1)
+    if exhausted:
+        source.alive.radius_array[:] = 0.0
+    else:
+        rule.fill_radius(source, 1)
     return Outcome(
         source.alive,
         StopReason.EXHAUSTED if exhausted else StopReason.BUDGET,
