@@ -105,7 +105,7 @@ cdef bint _add_all(SparseProducts matrix, const double[:, ::1] table, double[:, 
     if matrix.is_plain:
         with nogil:
             return matrix.dots(&matrix.parts, matrix.n, &table[0, 0], &out[0, 0]) >= 0
-    here.is_fine = True
+    matrix.make_ready(&here)
     with nogil:
         for row in range(matrix.n):
             matrix.begin(&here, row)
@@ -124,7 +124,7 @@ cdef bint _add_some(
     cdef int32_t[::1] starts = np.zeros(matrix.n + 1, dtype=np.int32)
     cdef bm_sparse piece
     cdef int64_t row, first = 0, block, e, kept = 0, limit = _CHUNK
-    here.is_fine = True
+    matrix.make_ready(&here)
     piece.values, piece.places, piece.starts = &kept_values[0], &kept_places[0], &starts[0]
     piece.size = tables.shape[1]
     with nogil:
@@ -201,7 +201,7 @@ cdef _in_order_of_rows(
     cdef Stretch here
     cdef int64_t t, e
     cdef int32_t place, room = values.shape[0]
-    here.is_fine = True
+    matrix.make_ready(&here)
     with nogil:
         memset(&starts[0], 0, starts.shape[0] * sizeof(int32_t))
         # First how many there are of each row, two places ahead; then each goes to the next free place of its row.
@@ -248,7 +248,7 @@ def roundings(SparseProducts matrix):
     cdef Stretch here
     cdef int64_t row, e, length
     cdef double squares
-    here.is_fine = True
+    matrix.make_ready(&here)
     with nogil:
         for row in range(matrix.n):
             matrix.begin(&here, row)

@@ -35,6 +35,7 @@ cdef class SparseProducts:
     cdef sparse_dots dots
     cdef bint span(self, int64_t major, int64_t* start, int64_t* stop) noexcept nogil
     cdef bint read_places(self, int64_t start, int64_t count, int64_t* places) noexcept nogil
+    cdef void make_ready(self, Stretch* here) noexcept nogil
     cdef void begin(self, Stretch* here, int64_t major) noexcept nogil
     cdef bint goes_on(self, Stretch* here, bint with_values) noexcept nogil
     cdef _count(self, const int64_t[::1] majors, const uint8_t[::1] inside, bint by_row)

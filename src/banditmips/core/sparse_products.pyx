@@ -89,6 +89,11 @@ cdef class SparseProducts:
             start[0], stop[0] = (<const int32_t*> self.starts)[major], (<const int32_t*> self.starts)[major + 1]
         return 0 <= start[0] <= stop[0] <= self.stored
 
+    cdef void make_ready(self, Stretch* here) noexcept nogil:
+        """Nothing has been read yet."""
+        here.is_fine, here.piece_starts[0], here.piece.size = True, 0, self.parts.size
+        here.piece.values, here.piece.places, here.piece.starts = here.values, here.places, here.piece_starts
+
     cdef void begin(self, Stretch* here, int64_t major) noexcept nogil:
         """Go to a row (or column); once something has led outside the matrix, there is nothing in any of them."""
         here.is_fine = here.is_fine and self.span(major, &here.start, &here.stop)
@@ -105,9 +110,7 @@ cdef class SparseProducts:
             bm_kernels().to_f64(
                 self.dtype, self.values + start * self.itemsize, self.itemsize, here.count, here.values
             )
-            here.piece.values, here.piece.places, here.piece.starts = here.values, here.places, here.piece_starts
-            here.piece.n_stored, here.piece.size = here.count, self.parts.size
-            here.piece_starts[0], here.piece_starts[1] = 0, here.count
+            here.piece.n_stored = here.piece_starts[1] = here.count
         here.start += here.count
         here.is_fine = self.read_places(start, here.count, here.places)
         return here.is_fine
@@ -204,7 +207,7 @@ cdef class SparseProducts:
     cdef _count(self, const int64_t[::1] majors, const uint8_t[::1] inside, bint by_row):
         cdef int64_t t, e, total = 0
         cdef Stretch here
-        here.is_fine = True
+        self.make_ready(&here)
         self._check(inside.shape[0], majors, self.d if by_row else self.n, by_row)
         with nogil:
             for t in range(majors.shape[0]):
@@ -221,7 +224,7 @@ cdef class SparseProducts:
         cdef int64_t[::1] counts = made
         cdef int64_t t, e
         cdef Stretch here
-        here.is_fine = True
+        self.make_ready(&here)
         if not self.by_row:
             return np.diff(self.arrays[2]).astype(np.int64, copy=False)
         with nogil:
@@ -239,7 +242,7 @@ cdef class SparseProducts:
         cdef int64_t t, e, n_majors = self.n if self.by_row else self.d
         cdef Stretch here
         cdef bint twice = False
-        here.is_fine = True
+        self.make_ready(&here)
         with nogil:
             for t in range(n_majors):
                 self.begin(&here, t)
@@ -272,7 +275,7 @@ cdef int64_t _multiply_rows(
     cdef double part = 0.0
     if matrix.is_plain:
         return matrix.dot(&matrix.parts, rows, n_rows, query, is_single, out)
-    here.is_fine = True
+    matrix.make_ready(&here)
     for t in range(n_rows):
         matrix.begin(&here, rows[t])
         out[t] = 0.0
@@ -291,7 +294,7 @@ cdef int64_t _add_columns(
     cdef int64_t t, column, total = 0
     if matrix.is_plain:
         return matrix.add(&matrix.parts, columns, n_columns, query, out)
-    here.is_fine = True
+    matrix.make_ready(&here)
     for t in range(n_columns):
         column = t if columns == NULL else columns[t]
         matrix.begin(&here, column)
