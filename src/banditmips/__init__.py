@@ -39,7 +39,7 @@ _HOMES = {
     "SearchResult": "_result",
     "StopReason": "_result",
     "Trace": "_result",
-    "load": "_index",
+    "load": "_saving",
     "matching_pursuit": "pursuit",
     "open_atoms": "_opening",
     "pack": "packing",
@@ -50,9 +50,10 @@ _HOMES = {
 if _typing.TYPE_CHECKING:
     from banditmips import baselines, datasets, distributed, estimators
     from banditmips._files import CorruptFileError
-    from banditmips._index import BanditMIPS, load
+    from banditmips._index import BanditMIPS
     from banditmips._opening import open_atoms
     from banditmips._result import Round, SearchResult, StopReason, Trace
+    from banditmips._saving import load
     from banditmips._search import search
     from banditmips.packing import PackReport, pack
     from banditmips.pursuit import MatchingPursuit, PursuitResult, PursuitStop, matching_pursuit

@@ -23,7 +23,8 @@ from banditmips.race.batch import answer_batch
 from banditmips.race.cached import CachedSearch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas
-from banditmips.race.query import FEW_ENTRIES, Query
+from banditmips.race.query import Query
+from banditmips.race.situation import FEW_ENTRIES
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds"]
 

@@ -1,7 +1,8 @@
-"""The smallest scores, alone or beside the largest: the same search with the negative of the query."""
+"""A search at the ends that are asked for: the smallest scores are the largest of the negative query, negated."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import Ends
 from banditmips._result import SearchResult, Trace
-from banditmips._validate import as_finite, as_mask, as_queries
+from banditmips._validate import Options, as_finite, as_mask, as_queries
+from banditmips.atoms import guard_of
 
 __all__ = ["at_ends", "negative"]
 
@@ -21,9 +23,10 @@ def at_ends(
     shape: tuple[int, int],
     queries: ArrayLike,
     mask: ArrayLike | None,
-    ends: Ends,
+    options: Options,
+    check_read: Callable[[], None] = lambda: None,
 ) -> SearchResult:
-    """Find the largest scores, the smallest, or both.
+    """Find the largest scores, the smallest, or both; a trace is told how long it took.
 
     Parameters
     ----------
@@ -33,10 +36,31 @@ def at_ends(
         Of the atoms.
     queries, mask
         As the user gave them.
-    ends : {"largest", "smallest", "both"}
-        For both, queries and their negatives are one batch, so that whatever a batch shares is shared by the ends. The
-        result of the largest then holds that of the smallest.
+    options : Options
+        For both ends, queries and their negatives are one batch, so that whatever a batch shares is shared by the ends.
+        The result of the largest then holds that of the smallest.
+    check_read : callable
+        Raises if what was read of the atoms was not what is in their files. As for queries that are mapped, that comes
+        before any other error, which may follow from it.
     """
+    started = time.perf_counter()
+    guard = guard_of(queries)
+    try:
+        found = _at_ends(find, shape, queries, mask, options.ends)
+    finally:
+        check_read()
+        if guard is not None:
+            guard.check()
+    return found.took(time.perf_counter() - started) if options.trace else found
+
+
+def _at_ends(
+    find: Callable[[ArrayLike, ArrayLike | None], SearchResult],
+    shape: tuple[int, int],
+    queries: ArrayLike,
+    mask: ArrayLike | None,
+    ends: Ends,
+) -> SearchResult:
     if ends == "largest":
         return find(queries, mask)
     rows, single = as_queries(queries, shape[1])

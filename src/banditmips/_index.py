@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-import time
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -30,21 +29,16 @@ from banditmips._options import (
 )
 from banditmips._queries import explain_query, run_queries
 from banditmips._result import SearchResult
-from banditmips._validate import (
-    as_store,
-    check_rows,
-    seed_or_fresh,
-)
-from banditmips.atoms import check_maps, guard_of
+from banditmips._validate import as_store, check_rows, seed_or_fresh
+from banditmips.atoms import check_maps
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.preparing import extra_bytes
 
 if TYPE_CHECKING:
     from banditmips._saved import SavedFile
-    from banditmips._saving import Verify
 
-__all__ = ["BanditMIPS", "load"]
+__all__ = ["BanditMIPS"]
 
 _OF_A_CALL = "give it to search"
 
@@ -130,31 +124,8 @@ class BanditMIPS:
         max_extra_memory: int | None = None,
         validate: bool = True,
     ) -> None:
-        params = {
-            "delta": delta,
-            "epsilon": epsilon,
-            "objective": objective,
-            "sampling": sampling,
-            "beta": beta,
-            "bound": bound,
-            "sigma": sigma,
-            "value_range": value_range,
-            "replacement": replacement,
-            "absolute": absolute,
-            "ends": ends,
-            "minimise": minimise,
-            "budget": budget,
-            "rescore": rescore,
-            "seed": seed,
-            "n_jobs": n_jobs,
-            "trace": trace,
-            "progress": progress,
-            "bucket_size": bucket_size,
-            "layout": layout,
-            "max_extra_memory": max_extra_memory,
-            "validate": validate,
-        }
-        self._parameters = IndexParameters(params, seed_or_fresh(seed))
+        given = {name: value for name, value in locals().items() if name != "self"}
+        self._parameters = IndexParameters(given, seed_or_fresh(seed))
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
         self._changing = threading.Lock()
@@ -337,16 +308,7 @@ class BanditMIPS:
             short, n_spent = directly(fitted, queries, k, chosen) if mask is None else (None, None)
             return run_queries(fitted, queries, k, chosen, mask, n_spent) if short is None else short
 
-        started = time.perf_counter()
-        guard = guard_of(queries)
-        try:
-            found = at_ends(find, fitted.store.shape, queries, mask, chosen.ends)
-        finally:
-            self._check_read(fitted)
-            if guard is not None:
-                guard.check()
-        if chosen.trace:
-            found = found.took(time.perf_counter() - started)
+        found = at_ends(find, fitted.store.shape, queries, mask, chosen, partial(self._check_read, fitted))
         return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:
@@ -405,16 +367,9 @@ class BanditMIPS:
         """
         with self._changing:
             old = self._fitted
-            n = old.store.shape[0]
-            rows = check_rows("indices", ids, n) if old.ids is None else old.ids.rows_of(ids)
-            if rows.size == 0:
-                return self
-            removed = np.zeros(n, dtype=np.bool_) if old.removed is None else old.removed.copy()
-            if removed[rows].any():
-                raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
-            removed[rows] = True
-            names = None if old.ids is None else old.ids.without(removed)
-            self._atom_set = replace(old, removed=removed, ids=names)
+            rows = check_rows("indices", ids, self.n_atoms) if old.ids is None else old.ids.rows_of(ids)
+            if rows.size:
+                self._atom_set = old.without(rows)
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -442,55 +397,3 @@ class BanditMIPS:
         if self._file is None:
             raise ValueError("this index was not loaded from a file, so there is nothing to verify")
         self._file.verify()
-
-
-def load(
-    path: str | os.PathLike[str],
-    *,
-    verify: Verify = "lazy",
-    atoms: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-) -> BanditMIPS:
-    """Open a saved index. The atoms stay on disk: memory-mapped, or in the file of their own that they were fitted in.
-
-    Parameters
-    ----------
-    path
-        What `BanditMIPS.save` has written.
-    verify : {"lazy", "now", "never"}
-        When to compare the file's contents with their checksums: ``lazy`` when the index is first used, ``now`` before
-        this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
-        (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
-        shall read a little; they are then trusted to be what was saved.
-    atoms : path, optional
-        Where the atoms are now, if the index was fitted to a file and that is neither where it was nor, beside the
-        index, where it was. (A list of paths, if atoms of several files were added.) A file that is named is taken if
-        its shape, its size and a sample of its entries are right; one in its old place must have its old time of
-        change.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file, or the file with the atoms is gone.
-    CorruptFileError
-        If the file is damaged, or the file with the atoms is not what it was. Searches raise it too: where
-        ``verify="lazy"`` finds damage, and whenever one of them has changed since it was opened.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> import numpy as np
-    >>> import banditmips as bm
-    >>> atoms = np.random.default_rng(0).normal(size=(10, 1000))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "atoms.bm")
-    ...     bm.BanditMIPS().fit(atoms).save(path)
-    ...     index = bm.load(path, verify="now")
-    ...     int(index.search(atoms[3]).indices[0])
-    3
-    """
-    from banditmips._saving import load_index
-
-    file, settings, atom_set, ids = load_index(path, verify, atoms)
-    index = BanditMIPS(**settings)
-    index._restore(file, atom_set, ids)
-    return index

@@ -1,4 +1,4 @@
-"""What a saved index holds: from an `AtomSet` to named arrays and back."""
+"""Saved indices: from an `AtomSet` to named arrays in a file, and back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
 from banditmips._files import CorruptFileError
 from banditmips._ids import Ids
+from banditmips._index import BanditMIPS
 from banditmips._saved import SavedFile, read_file
 from banditmips._saved_atoms import AtomsPlace, as_places, checked_file, describe_file, find_file
 from banditmips._saved_format import DTYPES, write_file
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from banditmips.atoms.axes import Axes
     from banditmips.core.codes import Codes
 
-__all__ = ["Verify", "load_index", "save_index"]
+__all__ = ["Verify", "load", "save_index"]
 
 _KIND = "index"
 
@@ -142,12 +143,49 @@ def _part_name(name: str, kind: str, part: str) -> str:
     return f"{name}_{part}" if kind == "sparse" else f"{name}_{kind}_{part}"
 
 
-def load_index(
-    path: str | os.PathLike[str], verify: Verify, atoms: AtomsPlace | Sequence[AtomsPlace] | None
-) -> tuple[SavedFile, dict[str, Any], AtomSet, Ids | None]:
-    """Open a file that `save_index` wrote: (the file, the settings, the atoms, their ids).
+def load(
+    path: str | os.PathLike[str],
+    *,
+    verify: Verify = "lazy",
+    atoms: AtomsPlace | Sequence[AtomsPlace] | None = None,
+) -> BanditMIPS:
+    """Open a saved index. The atoms stay on disk: memory-mapped, or in the file of their own that they were fitted in.
 
-    `atoms` says where the files of atoms are that the index does not hold, if not where they were.
+    Parameters
+    ----------
+    path
+        What `BanditMIPS.save` has written.
+    verify : {"lazy", "now", "never"}
+        When to compare the file's contents with their checksums: ``lazy`` when the index is first used, ``now`` before
+        this returns, ``never`` unless `BanditMIPS.verify` is called. The comparison reads the file once
+        (docs/reliability.md says at what speed). ``never`` is for files much larger than memory, of which a search
+        shall read a little; they are then trusted to be what was saved.
+    atoms : path, optional
+        Where the atoms are now, if the index was fitted to a file and that is neither where it was nor, beside the
+        index, where it was. (A list of paths, if atoms of several files were added.) A file that is named is taken if
+        its shape, its size and a sample of its entries are right; one in its old place must have its old time of
+        change.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file, or the file with the atoms is gone.
+    CorruptFileError
+        If the file is damaged, or the file with the atoms is not what it was. Searches raise it too: where
+        ``verify="lazy"`` finds damage, and whenever one of them has changed since it was opened.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> import banditmips as bm
+    >>> atoms = np.random.default_rng(0).normal(size=(10, 1000))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "atoms.bm")
+    ...     bm.BanditMIPS().fit(atoms).save(path)
+    ...     index = bm.load(path, verify="now")
+    ...     int(index.search(atoms[3]).indices[0])
+    3
     """
     if verify not in VERIFY:
         raise ValueError(f"verify must be one of {', '.join(map(repr, VERIFY))}, got {verify!r}")
@@ -173,8 +211,9 @@ def load_index(
         atom_set = _get_atom_set(file.arrays, file.metadata, in_files, unchecked=not settings["validate"])
         n = atom_set.store.shape[0]
         ids = Ids.from_arrays(checked_arrays(file.arrays, _IDS, {"n": n}, {}), atom_set.removed, n)
-        _check_settings(settings)
-    return file, settings, atom_set, ids
+        index = BanditMIPS(**settings)
+    index._restore(file, atom_set, ids)
+    return index
 
 
 @contextmanager
@@ -193,13 +232,6 @@ def _as_saved(path: str | os.PathLike[str]) -> Iterator[None]:
 def _is_looked_at(name: str) -> bool:
     """Whether loading reads a block: small ones, and sparse matrices, whose places are as many as their entries."""
     return name in _LOOKED_AT or (name.startswith("atoms") and "_" in name)
-
-
-def _check_settings(settings: dict[str, Any]) -> None:
-    """Check what `BanditMIPS` will be made with, so that an odd file is an error of the file."""
-    from banditmips._index import BanditMIPS
-
-    BanditMIPS(**settings)
 
 
 def _files_told(file: SavedFile) -> list[tuple[dict[str, Any], NDArray[np.int64]]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,8 @@ from banditmips._ends import at_ends
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
 from banditmips._queries import also_read, run_queries
 from banditmips._result import SearchResult
-from banditmips._validate import (
-    Options,
-    as_store,
-    n_jobs_or_one,
-    seed_or_fresh,
-)
-from banditmips.atoms import AtomStore, check_maps, guard_of
+from banditmips._validate import Options, as_store, n_jobs_or_one, seed_or_fresh
+from banditmips.atoms import AtomStore, check_maps
 from banditmips.atoms.metering import metered
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet
@@ -179,16 +173,7 @@ def search(
         found = bare_directly(store, queries, k, options, asked) if mask is None else None
         return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
 
-    started = time.perf_counter()
-    guard = guard_of(queries)
-    try:
-        found = at_ends(find, store.shape, queries, mask, options.ends)
-    finally:
-        check_maps(store)  # comes before any other error, which may follow from what was missing
-        if guard is not None:
-            guard.check()
-    if trace:
-        found = found.took(time.perf_counter() - started)
+    found = at_ends(find, store.shape, queries, mask, options, partial(check_maps, store))
     return also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked)
 
 

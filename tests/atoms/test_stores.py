@@ -16,6 +16,7 @@ from banditmips.atoms.facts import collect_facts
 from banditmips.core import statistics
 from banditmips.core.certain import ScoreMap
 from banditmips.race.readers import SparseReader, StoreReader
+from banditmips.race.sampled import Problem
 from banditmips.race.sampling import BottomKSampler
 
 N, D = 15, 41
@@ -205,7 +206,7 @@ def test_joined_facts():
 
 
 def reader(store, query=QUERY, support=None, scores=None, check_finite=False):
-    return StoreReader(store, query, support, statistics.PRODUCT, scores or ScoreMap(), check_finite)
+    return StoreReader(store, Problem(query, statistics.PRODUCT, scores or ScoreMap()), support, check_finite)
 
 
 def test_a_reader_counts_what_the_support_costs():
@@ -215,9 +216,9 @@ def test_a_reader_counts_what_the_support_costs():
     dense = reader(DenseStore(ATOMS), query=query, support=support)
     assert dense.exact_cost(rows) == 2 * support.size
     for form in (scipy.sparse.csr_array, scipy.sparse.csc_array):
-        sparse = SparseReader(SparseStore(form(ATOMS)), query, support, statistics.PRODUCT, ScoreMap(), False)
+        sparse = SparseReader(SparseStore(form(ATOMS)), Problem(query, statistics.PRODUCT), support)
         assert sparse.exact_cost(rows) == np.count_nonzero(ATOMS[rows] * query)
-        whole = SparseReader(SparseStore(form(ATOMS)), QUERY, None, statistics.PRODUCT, ScoreMap(), False)
+        whole = SparseReader(SparseStore(form(ATOMS)), Problem(QUERY, statistics.PRODUCT))
         assert whole.exact_cost(rows) == np.count_nonzero(ATOMS[rows])
 
 

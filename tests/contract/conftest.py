@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import banditmips as bm
 from banditmips import _queries
 from banditmips.race.query import Query
-from banditmips.race.ways import Situation
+from banditmips.race.situation import Situation
 
 Find = Callable[..., bm.SearchResult]
 

@@ -3,6 +3,8 @@
 Entries are integers, so that terms are exact; of many sizes, so that no two estimates are equal but for rounding.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ from banditmips.core.records import StopReason
 from banditmips.core.rotation import Rotation
 from banditmips.core.rows import Rows
 from banditmips.core.rule import BernsteinRule, CodeRule, HoeffdingRule, PairedRule
-from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.core.sample_source import MIN_SCATTER_SEEN, SampleSource
 from banditmips.core.survivors import Survivors
 from banditmips.race.readers import StoreReader
 from banditmips.race.sampled import Problem
@@ -63,24 +65,21 @@ def sizes_of(population):
     return sizes
 
 
-def run_both(name, cells, sampler, k, absolute, per_atom, candidates):
+def run_both(name, cells, sampler, k, absolute, candidates):
     """The slow race and the compiled one."""
     unit = UNITS[cells.objective]
     rule = Rule(name, DELTA, candidates.size, k, absolute, SIGMA * D * unit, WIDTH * D * unit)
     slow = slow_race(cells, rule, sizes_of(sampler.population), candidates)
-    reader = StoreReader(
-        DenseStore(cells.atoms),
-        cells.query,
-        None,
-        cells.objective,
-        ScoreMap(cells.row_scale, cells.offsets),
-        check_finite=False,
-    )
     costs = np.ones(D, dtype=np.int64) if cells.objective else (cells.query != 0.0).astype(np.int64)
+    scores = ScoreMap(cells.row_scale, cells.offsets)
+    problem = Problem(cells.query, cells.objective, scores, unit_costs=costs)
+    reader = StoreReader(DenseStore(cells.atoms), problem)
     source = SampleSource(
         Survivors(candidates, candidates.size, k, absolute),
-        per_atom,
-        Problem(cells.query, cells.objective, costs),
+        None
+        if cells.needed_scatter is None
+        else SimpleNamespace(means=cells.centers, scatter=cells.needed_scatter / MIN_SCATTER_SEEN),
+        problem,
         reader,
         sampler,
         Schedule(),
@@ -122,7 +121,7 @@ def test_rounds_on_uniform_coordinates(name, objective, absolute, k):
         sampler = UniformSampler(D, seed, None)
         order = sampler.prefix(D).coordinates
         cells = SampledCells(atoms, query, uniform_sample(order, D), D, objective=objective)
-        slow, outcome = run_both(name, cells, sampler, k, absolute, PerAtom.nothing_known(N), np.arange(N))
+        slow, outcome = run_both(name, cells, sampler, k, absolute, np.arange(N))
         compare(slow, outcome, k, absolute)
         outcomes.append(outcome)
     assert checked_rounds(outcomes) > 0
@@ -138,10 +137,10 @@ def test_rounds_on_cached_coordinates(dtype, objective, absolute, k):
     atoms, _ = integers(0)
     schedule, sampler = LimitedSchedule(limit=n_cached, growth=1.5), UniformSampler(D, 5, None)
     order = sampler.prefix(D).coordinates
-    known = PerAtom(np.ones(N), atoms.mean(axis=1), 0.25 * D * atoms.var(axis=1))
+    facts = SimpleNamespace(means=atoms.mean(axis=1), scatter=D * atoms.var(axis=1))
     source = CachedSource(
         Survivors(None, N, k, absolute),
-        known,
+        facts,
         Problem(np.zeros(n_cached), objective),
         order[:n_cached],
         np.ascontiguousarray(atoms[:, order[:n_cached]], dtype=dtype),
@@ -153,10 +152,10 @@ def test_rounds_on_cached_coordinates(dtype, objective, absolute, k):
         _, query = integers(seed)
         source.look_at(query.astype(dtype))
         found = race(source, rule, Exact(), Limits(DELTA, traced=True), 0, lambda n_left: True)
-        reader = StoreReader(DenseStore(atoms), query, None, objective, ScoreMap(), check_finite=False)
         alive = Survivors(None, N, k, absolute)
         problem = Problem(query, objective)
-        general = SampleSource(alive, known, problem, reader, UniformSampler(D, 5, None), schedule)
+        reader = StoreReader(DenseStore(atoms), problem)
+        general = SampleSource(alive, facts, problem, reader, UniformSampler(D, 5, None), schedule)
         fresh = PairedRule(DELTA, N, k, absolute)
         expected = race(general, fresh, ReaderExact(reader), Limits(DELTA, traced=True), 0, lambda n_left: True)
         assert (found.stop_reason, found.handed_over) == (expected.stop_reason, expected.handed_over)
@@ -180,7 +179,7 @@ def test_rounds_with_replacement(name, absolute, k):
         sampler = ReplacementSampler(np.arange(D), np.ones(D), seed)
         order = sampler.prefix(D).coordinates
         cells = SampledCells(atoms, query, uniform_sample(order, D, True), D, with_replacement=True)
-        slow, outcome = run_both(name, cells, sampler, k, absolute, PerAtom.nothing_known(N), np.arange(N))
+        slow, outcome = run_both(name, cells, sampler, k, absolute, np.arange(N))
         compare(slow, outcome, k, absolute)
         outcomes.append(outcome)
     assert checked_rounds(outcomes) > 0
@@ -196,7 +195,7 @@ def test_rounds_on_weighted_coordinates(absolute, k):
         support = np.flatnonzero(query)
         sampler = BottomKSampler(support, np.abs(query[support]), seed)
         cells = SampledCells(atoms, query, sampler.prefix, support.size)
-        slow, outcome = run_both("paired", cells, sampler, k, absolute, PerAtom.nothing_known(N), np.arange(N))
+        slow, outcome = run_both("paired", cells, sampler, k, absolute, np.arange(N))
         compare(slow, outcome, k, absolute)
         outcomes.append(outcome)
     assert checked_rounds(outcomes) > 0
@@ -227,8 +226,7 @@ def test_a_mask_factors_and_what_is_known_already(name, absolute, k):
             centers=centers,
             needed_scatter=needed,
         )
-        known = PerAtom(row_scale, centers, needed, offsets).part(candidates)
-        slow, outcome = run_both(name, cells, sampler, k, absolute, known, candidates)
+        slow, outcome = run_both(name, cells, sampler, k, absolute, candidates)
         compare(slow, outcome, k, absolute)
         assert np.isin(outcome.survivors, candidates).all()
         outcomes.append(outcome)
@@ -243,7 +241,7 @@ def test_cells_that_hold_much_of_a_difference():
         atoms[:, ::7] += 4e3 * np.random.default_rng(seed).integers(0, 2, size=atoms[:, ::7].shape)
         sampler = UniformSampler(D, seed, None)
         cells = SampledCells(atoms, query, uniform_sample(sampler.prefix(D).coordinates, D), D)
-        slow, outcome = run_both("paired", cells, sampler, 1, False, PerAtom.nothing_known(N), np.arange(N))
+        slow, outcome = run_both("paired", cells, sampler, 1, False, np.arange(N))
         compare(slow, outcome, 1, False)
         finished += outcome.stop_reason is StopReason.FINISHED_EXACTLY
     assert finished > 0

@@ -5,13 +5,17 @@ import pytest
 
 import banditmips as bm
 from banditmips import StopReason
+from banditmips.atoms import DenseStore
 from banditmips.core import statistics
-from banditmips.core.certain import ScoreMap
 from banditmips.core.codes import Codes
+from banditmips.core.sample_source import SampleSource
+from banditmips.core.survivors import Survivors
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
+from banditmips.race.readers import StoreReader
+from banditmips.race.sampled import Problem
 from banditmips.race.sampling import BottomKSampler, UniformSampler
-from banditmips.race.schedule import LimitedSchedule, LineSchedule
+from banditmips.race.schedule import LimitedSchedule, LineSchedule, Schedule
 
 WIDTH = 8
 
@@ -52,30 +56,29 @@ def test_the_variance_is_that_of_lines(weighted):
     d = m * WIDTH - 3
     atoms = np.repeat(rng.normal(size=(1, m)) + 0.5, WIDTH, axis=1)[:, :d]
     query = np.repeat(1.0 + 0.5 * rng.normal(size=m), WIDTH)[:d]
-    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
+    lines = QueryLines(Problem(query, statistics.PRODUCT), WIDTH)
     terms, truth = line_terms(atoms, query), float((atoms @ query)[0])
     scores = []
     for seed in range(400):
         sampler = BottomKSampler(lines.lines, lines.weights, seed) if weighted else UniformSampler(m, seed, None)
-        p = sampler.prefix(size)
-        values = np.ascontiguousarray(terms[:, p.coordinates])
-        sample = statistics.Sample(p, np.ones(size), statistics.PRODUCT)
-        estimates, variances, _ = sample.estimates(values, np.ones(1))
-        scores.append((estimates[0] - truth) / np.sqrt(variances[0]))
+        alive, problem = Survivors(None, 1, 1, False), Problem(np.ones(m), statistics.PRODUCT)
+        source = SampleSource(alive, None, problem, StoreReader(DenseStore(terms), problem), sampler, Schedule())
+        source.advance(size)
+        scores.append((alive.estimate_array[0] - truth) / np.sqrt(source.variances()[0, 0]))
     assert abs(np.mean(scores)) < 0.2
     assert 0.75 < np.var(scores) < 1.35
 
 
 def test_lines_of_a_query():
     query = np.array([1.0, -2.0, 0.0, 0.0, 0.0, 0.0, 3.0])
-    lines = QueryLines(query, 3, statistics.PRODUCT)
+    lines = QueryLines(Problem(query, statistics.PRODUCT), 3)
     np.testing.assert_array_equal(lines.widths, [3, 3, 1])
     np.testing.assert_array_equal(lines.weights, [3.0, 0.0, 3.0])
     np.testing.assert_array_equal(lines.lines, [0, 2])
     np.testing.assert_array_equal(lines.costs(), [2, 0, 1])
     np.testing.assert_array_equal(lines.costs(seen=np.array([1, 5, 6])), [1, 0, 0])
     assert lines.share == 4 / 7
-    assert QueryLines(query, 3, statistics.NEG_SQUARED_DIFFERENCE).lines.size == 3
+    assert QueryLines(Problem(query, statistics.NEG_SQUARED_DIFFERENCE), 3).lines.size == 3
 
 
 def test_a_schedule_of_lines_gives_up_on_what_does_not_separate():
@@ -258,8 +261,8 @@ def test_a_line_is_checked_as_it_is_read(lined_array, value):
 
 def test_a_line_reader_remembers_what_belongs_to_the_rows_asked_for(lined_array):
     atoms, query = planted(n=6, d=101)
-    lines = QueryLines(query, WIDTH, statistics.PRODUCT)
-    reader = LineReader(lined_array(atoms, WIDTH), query, lines, statistics.PRODUCT, ScoreMap(), None, False)
+    lines = QueryLines(Problem(query, statistics.PRODUCT), WIDTH)
+    reader = LineReader(lined_array(atoms, WIDTH), Problem(query, statistics.PRODUCT), lines)
     prefix = UniformSampler(lines.starts.size, 0, None).prefix(5)
     out = np.empty((3, 5))
     reader.read(np.array([4, 1, 2]), prefix, 0, out)

@@ -7,9 +7,8 @@ import pytest
 from trials import RACING, Size, Way, assert_rate_at_most, count
 
 from banditmips.atoms import DenseStore
-from banditmips.core.certain import ScoreMap
 from banditmips.core.rule import BernsteinRule, HoeffdingRule
-from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.core.sample_source import SampleSource
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.readers import StoreReader
@@ -61,8 +60,8 @@ def test_all_intervals_hold_and_would_not_at_half_their_length(replacement: bool
     """
     delta, rng = 0.1, np.random.default_rng(9)
     atoms, query = rng.choice([-1.0, 1.0], size=(N_ATOMS, D)), rng.choice([-1.0, 1.0], size=D)
-    reader = StoreReader(DenseStore(atoms), query, None, PRODUCT, ScoreMap(), check_finite=False)
-    problem = Problem(query, PRODUCT, np.ones(D, dtype=np.int64))
+    problem = Problem(query, PRODUCT)
+    reader = StoreReader(DenseStore(atoms), problem)
     rules = {
         "hoeffding": HoeffdingRule(delta, N_ATOMS, 1.0 * D, False, False),
         "bernstein": BernsteinRule(delta, N_ATOMS, 2.0 * D),
@@ -73,11 +72,12 @@ def test_all_intervals_hold_and_would_not_at_half_their_length(replacement: bool
     for seed in range(N_TRIALS):
         sampler = ReplacementSampler(np.arange(D), np.ones(D), seed) if replacement else UniformSampler(D, seed, None)
         alive = Survivors(None, N_ATOMS, 1, False)
-        source = SampleSource(alive, PerAtom.nothing_known(N_ATOMS), problem, reader, sampler, Schedule())
+        source = SampleSource(alive, None, problem, reader, sampler, Schedule())
         source.advance(N_SAMPLED)
         errors = np.abs(alive.estimate_array - atoms @ query)
         for name, rule in rules.items():
-            radius = rule.radius(source, 1)
+            rule.fill_radius(source, 1)
+            radius = alive.radius_array
             missed[name] += bool((errors > radius).any())
             missed_by_half[name] += bool((errors > radius / 2.0).any())
     for name in rules:

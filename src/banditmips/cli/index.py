@@ -145,8 +145,8 @@ def info(
     atoms: AtomsPlace = None,
 ) -> None:
     """Say what an index holds: its atoms, its size, its options."""
-    from banditmips._index import load
     from banditmips._saved import read_file
+    from banditmips._saving import load
 
     if format not in _INFO_FORMATS:
         raise ValueError(f"--format must be one of {', '.join(_INFO_FORMATS)}, got {format!r}")
@@ -223,7 +223,7 @@ def search(
 
     Prints what banditmips search does. The atoms stay in their file, and what a search does not need is not read.
     """
-    from banditmips._index import load
+    from banditmips._saving import load
     from banditmips.cli._inputs import Reading, read_queries, shown
     from banditmips.cli._results import Destination, write_result
 

@@ -36,7 +36,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     exact             <- certain, rows
     rule              <- source, survivors
     loop              <- exact, records, rule, source, survivors
-    sample_source     <- source, statistics, survivors
+    sample_source     <- certain, source, statistics, survivors
     cached_source     <- kernels, sample_source, statistics, survivors
     code_source       <- certain, codes, kernels, numbers, source, survivors
     answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors

@@ -3,7 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.atoms.facts import AtomFacts
+from banditmips.core.sample_source import SampleSource
 from banditmips.core.survivors import Survivors
 from banditmips.race.sampled import Problem
 from banditmips.race.sampling import Sampler
@@ -13,7 +14,7 @@ class CachedSource(SampleSource):
     def __init__(
         self,
         alive: Survivors,
-        atoms: PerAtom,
+        facts: AtomFacts | None,
         problem: Problem,
         order: NDArray[np.int64],
         values: NDArray[Any],

@@ -21,7 +21,7 @@ cdef class CachedSource(SampleSource):
     ----------
     alive : Survivors
         With room for all atoms.
-    atoms : PerAtom
+    facts : AtomFacts, or None
     problem : Problem
         Its query has the entries at the cached coordinates, in the order of these; `look_at` fills them in.
     order : int64, shape (p,)
@@ -39,8 +39,8 @@ cdef class CachedSource(SampleSource):
     cdef int64_t _most_values
     cdef Py_ssize_t _n_atoms
 
-    def __init__(self, Survivors alive, atoms, problem, order, values, sampler, schedule):
-        super().__init__(alive, atoms, problem, None, sampler, schedule)
+    def __init__(self, Survivors alive, facts, problem, order, values, sampler, schedule):
+        super().__init__(alive, facts, problem, None, sampler, schedule)
         self._order, self._cached, self._entries = order, values, problem.query
         self._n_atoms, self._most_values = alive.n, schedule.max_buffer
         self._samples, self._fair_ones = {}, {}
@@ -52,7 +52,7 @@ cdef class CachedSource(SampleSource):
         self._sizes = np.array(sizes, dtype=np.int64)
         self._values.start = <const char*> cnp.PyArray_DATA(values)
         self._values.row_stride, self._values.are_single = values.strides[0], values.itemsize == 4
-        self._values.rows = self._values.places = alive.rows
+        self._values.rows = alive.rows
 
     def look_at(self, row):
         """Take the entries of a query, a contiguous row of floats. All atoms are in the race again.
@@ -113,7 +113,7 @@ cdef class CachedSource(SampleSource):
             self._fair_ones[self.size] = known = np.ones(self._n_atoms, dtype=np.uint8)
             self._values.rows = NULL
             for t in range(self._n_atoms if self._guarded else 0):
-                known[t] = not self.sample.scatter(&self._values, t, self._centers[t]) < self._needed[t]
+                known[t] = not self.sample.scatter(&self._values, t, self._means[t]) < self._least_seen * self._scatter[t]
             self._values.rows = self.alive.rows
         known = self._fair_ones[self.size]
         for t in range(self.alive.n):

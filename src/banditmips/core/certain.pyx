@@ -33,6 +33,12 @@ cdef class ScoreMap:
             self._offsets = np.ascontiguousarray(offsets, dtype=np.float64)
         self.rounding = 8.0 * np.finfo(np.float64).eps
 
+    def of_sums(self, sums, rows):
+        """Turn sums of the rows' terms into scores."""
+        if self.factors is not None:
+            sums = sums * self.factors[rows]
+        return sums if self.offsets is None else sums + self.offsets[rows]
+
     cdef void apply(self, Survivors alive) noexcept nogil:
         """Turn estimates of inner products into those of scores."""
         cdef Py_ssize_t t

@@ -204,7 +204,7 @@ def race(Source source, Rule rule, Exact exact, Limits limits, int n_rounds=0, h
             n_beaten = rule.judge(source, number)
             if alive.n - n_beaten <= alive.k:
                 reason = _SEPARATED
-            elif limits.epsilon > 0.0 and rule.settled_within(source, number, limits.epsilon):
+            elif limits.epsilon > 0.0 and rule.settles(source, number, limits.epsilon):
                 reason = _EPSILON
             if reason is not None or limits.traced:
                 rule.complete_radius(source, number)

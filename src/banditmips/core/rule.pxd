@@ -13,10 +13,10 @@ cdef class Rule:
     cdef readonly bint speaks_for_atoms
     cdef readonly Py_ssize_t n_atoms
     cdef double atom_share(self, int number) noexcept nogil
-    cdef int fill_radius(self, Source source, int number) except -1
+    cpdef int fill_radius(self, Source source, int number) except -1
     cdef Py_ssize_t judge(self, Source source, int number) except -1
     cdef int complete_radius(self, Source source, int number) except -1
-    cdef bint settled_within(self, Source source, int number, double epsilon) except -1
+    cdef bint settles(self, Source source, int number, double epsilon) except -1
 
 
 cdef class CodeRule(Rule):

@@ -32,13 +32,6 @@ from scipy.special import stdtrit
 from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
-MIN_SCATTER_SEEN = 0.25
-"""Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
-
-Sixteen coordinates of normal or ratings-like atoms show a quarter in all but one case in a thousand; an atom whose
-weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
-those is drawn.
-"""
 cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
 cdef double NO_SPREAD = 1e-12
@@ -103,15 +96,9 @@ cdef class Rule:
         """One atom's share of delta in a round, for both ends of its interval together."""
         return self.delta * round_share(number) / self.n_atoms
 
-    def radius(self, source, number):
-        """Return the radius of each survivor's interval, or one for all of them; every rule on sampled cells has its own."""
-        raise NotImplementedError
-
-    cdef int fill_radius(self, Source source, int number) except -1:
+    cpdef int fill_radius(self, Source source, int number) except -1:
         """Fill in the radius of each survivor's interval, valid for all atoms and rounds together."""
-        radius = source.alive.radius_array
-        radius[:] = self.radius(source, number)
-        return 0
+        raise NotImplementedError
 
     cdef Py_ssize_t judge(self, Source source, int number) except -1:
         """Fill in the radii that this takes, mark who is beaten, and return how many that are."""
@@ -122,25 +109,21 @@ cdef class Rule:
         """Fill in the radii that `judge` has not needed."""
         return 0
 
-    cdef bint settled_within(self, Source source, int number, double epsilon) except -1:
-        """Whether nobody left out could beat a leader by more than epsilon; after `judge`."""
-        return self.settles(source, number, source.alive.leaders(source.alive.k), epsilon)
-
     def judge_round(self, Source source, int number):
         """Fill in radii, mark who is beaten, and return how many that are."""
         cdef Py_ssize_t n_beaten = self.judge(source, number)
         self.complete_radius(source, number)
         return n_beaten
 
-    def settles(self, source, int number, leaders, double epsilon):
-        """Whether everybody but these leaders is beaten, even if epsilon is added to each of them; after `judge`."""
+    cdef bint settles(self, Source source, int number, double epsilon) except -1:
+        """Whether everybody but the k leaders is beaten, even if epsilon is added to each of them; after `judge`."""
         alive = source.alive
-        ranking, radius = alive.ranking(), alive.radius_array
+        leaders, ranking, radius = alive.leaders(alive.k), alive.ranking(), alive.radius_array
         others = np.ones(alive.n, dtype=np.bool_)
         others[leaders] = False
         least = (ranking - radius)[leaders].min() + epsilon
         # As for those that are dropped, only the upper ends of the k best have to hold.
-        return bool((ranking + alive.reach * radius < least)[others].all())
+        return (ranking + alive.reach * radius < least)[others].all()
 
 
 def deviations_of_ends(double share, Py_ssize_t n_atoms, Py_ssize_t k, bint absolute):
@@ -161,7 +144,7 @@ cdef double _deviations(double share, Py_ssize_t n_ends, bint absolute) noexcept
 cdef class CodeRule(Rule):
     """Intervals of codes: the source knows the deviation of each estimate."""
 
-    cdef int fill_radius(self, Source source, int number) except -1:
+    cpdef int fill_radius(self, Source source, int number) except -1:
         cdef Survivors alive = source.alive
         cdef double share = self.delta * round_share(number)
         cdef double of_all = _deviations(share, self.n_atoms, alive.absolute)
@@ -185,7 +168,7 @@ cdef class HoeffdingRule(Rule):
         Sub-Gaussian parameter of one sampled term times the population (so, in units of the score).
         None takes the largest sample deviation of the first round.
     per_row : bool
-        Whether sigma is to be multiplied by each atom's row scale (a range of the entries, for the cosine).
+        Whether sigma is to be multiplied by each atom's factor (for a range of the entries, for the cosine).
     serfling : bool
         Use the finite-population factor.
     """
@@ -197,20 +180,21 @@ cdef class HoeffdingRule(Rule):
         super().__init__(delta, n_atoms)
         self._sigma, self._per_row, self._serfling = sigma, per_row, serfling
 
-    def radius(self, source, number):
-        """Return sigma * sqrt(2 log(2/delta') / N) for each survivor."""
-        size, population = source.sample.size, source.population
+    cpdef int fill_radius(self, Source source, int number) except -1:
+        """Fill in sigma * sqrt(2 log(2/delta') / N) for each survivor."""
+        size, population, radius = source.size, source.population, source.alive.radius_array
         if self._sigma is None and size < 2:
-            return np.inf
+            radius[:] = np.inf
+            return 0
         if self._sigma is None:
             # Variances are those of the estimate: times N, and without the finite-population factor, of one term.
             shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-12)
-            self._sigma = float(np.sqrt(source.variances.max() * size / shrink))
+            self._sigma = float(np.sqrt(source.variances()[0].max() * size / shrink))
         factor = _serfling_factor(size, population) if self._serfling else 1.0
         share = self.atom_share(number)
         log_term = np.log(2.0 / share) if share > 0.0 else np.inf
-        radius = self._sigma * np.sqrt(2.0 * factor * log_term / size)
-        return radius * (source.row_scale if self._per_row else np.ones(source.row_scale.size))
+        radius[:] = self._sigma * np.sqrt(2.0 * factor * log_term / size) * (source.factors if self._per_row else 1.0)
+        return 0
 
 
 cdef class BernsteinRule(Rule):
@@ -219,7 +203,7 @@ cdef class BernsteinRule(Rule):
     Parameters
     ----------
     width : float
-        Length of the interval that holds one sampled term times the population, before the row scale.
+        Length of the interval that holds one sampled term times the population, before its factor.
     """
 
     cdef double _width
@@ -228,12 +212,12 @@ cdef class BernsteinRule(Rule):
         super().__init__(delta, n_atoms)
         self._width = width
 
-    def radius(self, source, number):
-        """Return sd * sqrt(2 rho log(c/delta') / N) + kappa * width * log(c/delta') / N for each survivor."""
-        size, population = source.sample.size, source.population
+    cpdef int fill_radius(self, Source source, int number) except -1:
+        """Fill in sd * sqrt(2 rho log(c/delta') / N) + kappa * width * log(c/delta') / N for each survivor."""
+        size, population, radius = source.size, source.population, source.alive.radius_array
         # The variance that the theorems mean: of one term, with 1/N.
         shrink = 1.0 if source.with_replacement else max(1.0 - size / population, 1e-300)
-        one_term = source.variances * (size - 1) / shrink
+        one_term = source.variances()[0] * (size - 1) / shrink
         if source.with_replacement:
             rho, kappa, constant = 1.0, 3.0, 3.0
         else:
@@ -241,7 +225,8 @@ cdef class BernsteinRule(Rule):
         share = self.atom_share(number)
         log_term = np.log(constant / share) if share > 0.0 else np.inf
         deviation = np.sqrt(one_term * 2.0 * rho * log_term / size)
-        return deviation + kappa * self._width * source.row_scale * log_term / size
+        radius[:] = deviation + kappa * self._width * source.factors * log_term / size
+        return 0
 
 
 cdef class PairedRule(Rule):
@@ -302,12 +287,8 @@ cdef class PairedRule(Rule):
         """The part of a sum of squares that one cell may hold."""
         return max(2.0 / log(1.0 / tail), 2.0 / size)
 
-    def radius(self, Source source, int number):
-        """Return the two-sided Student radius of each survivor's own estimate."""
-        self.fill_radius(source, number)
-        return source.alive.radius_array.copy()
-
-    cdef int fill_radius(self, Source source, int number) except -1:
+    cpdef int fill_radius(self, Source source, int number) except -1:
+        """Fill in the two-sided Student radius of each survivor's own estimate."""
         cdef Survivors alive = source.alive
         cdef double tail = self.atom_share(number) / 2.0, z, deviation, largest_share
         cdef Py_ssize_t t, n = alive.n, n_mistrusted = 0
@@ -341,23 +322,22 @@ cdef class PairedRule(Rule):
 
     cdef Py_ssize_t judge(self, Source source, int number) except -1:
         cdef Survivors alive = source.alive
-        cdef int64_t[::1] leaders = alive.leaders(alive.k)
         memset(alive.beaten, 0, alive.n)
-        cdef Py_ssize_t t, n_beaten = self._find_beaten(source, number, leaders, 0.0)
+        cdef Py_ssize_t t, n_beaten = self._find_beaten(source, number, 0.0)
         for t in range(n_beaten):
             alive.beaten[self._places[t]] = 1
         return n_beaten
 
-    def settles(self, Source source, int number, int64_t[::1] leaders, double epsilon):
-        """Whether everybody but these leaders is beaten, even if epsilon is added to each of them."""
-        return self._find_beaten(source, number, leaders, epsilon) == source.alive.n - leaders.shape[0]
+    cdef bint settles(self, Source source, int number, double epsilon) except -1:
+        return self._find_beaten(source, number, epsilon) == source.alive.n - min(source.alive.k, source.alive.n)
 
-    cdef Py_ssize_t _find_beaten(self, Source source, int number, const int64_t[::1] leaders, double slack) except -1:
-        """Test each survivor against the leaders, the weakest first, on the cells that they share.
+    cdef Py_ssize_t _find_beaten(self, Source source, int number, double slack) except -1:
+        """Test each survivor against the k leaders, the weakest first, on the cells that they share.
 
         How many lose to all of them is returned, and their places are left in `_places`.
         """
         cdef Survivors alive = source.alive
+        cdef const int64_t[::1] leaders = alive.leaders(alive.k)
         cdef double tail = self.delta * round_share(number) / self._pairs, z
         cdef Py_ssize_t t, count = 0, n_leaders = leaders.shape[0]
         if tail <= 0.0 or PairedRule._are_few(tail, source):

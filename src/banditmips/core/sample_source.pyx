@@ -6,40 +6,19 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from banditmips.core.certain cimport ScoreMap
 from banditmips.core.source cimport Source
 from banditmips.core.statistics cimport Sample
 from banditmips.core.survivors cimport Survivors
 
 
-class PerAtom:
-    """What is known of each candidate before anything is sampled.
+MIN_SCATTER_SEEN = 0.25
+"""Part of the scatter of an atom's entries that the sample must show before `paired` may speak about the atom.
 
-    Attributes
-    ----------
-    row_scale : float64
-        A factor on all of its terms (the cosine's norms).
-    centers, needed_scatter : float64
-        The mean of its entries, and what a sample must show of their scatter about it (NaN where nothing is known).
-    offsets : float64, or None
-        The part of its score that is known already.
-    """
-
-    __slots__ = ("centers", "needed_scatter", "offsets", "row_scale")
-
-    def __init__(self, row_scale, centers, needed_scatter, offsets=None):
-        self.row_scale, self.centers, self.needed_scatter = row_scale, centers, needed_scatter
-        self.offsets = offsets
-
-    @classmethod
-    def nothing_known(cls, n):
-        """Of n atoms."""
-        return cls(np.ones(n), np.zeros(n), np.full(n, np.nan))
-
-    def part(self, chosen):
-        """That of some of the candidates."""
-        return PerAtom(*(None if (a := getattr(self, name)) is None else a[chosen] for name in self._order))
-
-    _order = ("row_scale", "centers", "needed_scatter", "offsets")
+Sixteen coordinates of normal or ratings-like atoms show a quarter in all but one case in a thousand; an atom whose
+weight sits in a few entries (a needle, or a default value with rare exceptions) shows next to nothing until one of
+those is drawn.
+"""
 
 
 cdef class SampleSource(Source):
@@ -48,9 +27,10 @@ cdef class SampleSource(Source):
     Parameters
     ----------
     alive : Survivors
-    atoms : PerAtom
+    facts : AtomFacts, or None
+        What is known of all atoms: the means of their entries, and their scatter about these.
     problem : Problem
-        The query and how many multiplies its cells take (`banditmips.race.sampled`).
+        The query, what becomes of its terms, and how many multiplies its cells take (`banditmips.race.sampled`).
     reader
         Puts the values of rows at the sample's cells into a buffer: ``read(rows, prefix, start, out)``.
     sampler
@@ -64,33 +44,40 @@ cdef class SampleSource(Source):
         Of the last round.
     """
 
-    def __init__(self, Survivors alive, atoms, problem, reader, sampler, schedule):
-        self.alive, self.atoms, self.problem = alive, atoms, problem
+    def __init__(self, Survivors alive, facts, problem, reader, sampler, schedule):
+        self.alive, self.problem, self._scores = alive, problem, problem.scores
         self.reader, self.sampler, self.schedule = reader, sampler, schedule
         self.population, self.with_replacement = sampler.population, sampler.with_replacement
-        self._taken, self._places = np.full(alive.n, problem.n_seen), np.arange(alive.n)
+        self._taken = np.full(alive.n, problem.n_seen)
         self._buffer = np.empty((alive.n, 0))
         # Where nothing is known of the atoms' scatter, nothing has to be shown of it.
-        self._guarded = not np.isnan(atoms.needed_scatter).all()
-        self._row_scale, self._offsets = atoms.row_scale, atoms.offsets
-        self._centers, self._needed = atoms.centers, atoms.needed_scatter
-        self._values.are_single, self._values.rows = False, NULL
-        if alive.n:
-            self._values.places, self._values.row_scale = &self._places[0], &self._row_scale[0]
-            self._values.offsets = NULL if atoms.offsets is None else &self._offsets[0]
+        self._guarded = facts is not None
+        if self._guarded:
+            self._means, self._scatter = facts.means, facts.scatter
+        self._least_seen = MIN_SCATTER_SEEN * problem.share
+        self._values.are_single, self._values.rows, self._values.atoms = False, NULL, alive.rows
+        self._values.factors = &self._scores._factors[0] if self._scores._has_factors else NULL
+        self._values.offsets = &self._scores._offsets[0] if self._scores._has_offsets else NULL
 
     @property
-    def row_scale(self):
+    def factors(self):
         """Factors on the survivors' terms."""
-        return self.atoms.row_scale[np.asarray(self._places)[: self.alive.n]]
+        factors = self._scores.factors
+        return np.ones(self.alive.n) if factors is None else factors[self.alive.row_array]
 
-    @property
     def variances(self):
-        """Variances of the survivors' estimates."""
+        """Return the variances of the survivors' estimates, and the largest part of one cell in each."""
         out = np.empty((2, max(self.alive.n, 1)))
         cdef double[:, ::1] filled = out
         self.fill_variances(&filled[0, 0], &filled[1, 0])
-        return out[0, : self.alive.n]
+        return out[:, : self.alive.n]
+
+    def variances_of_differences(self, Py_ssize_t leader, double sign, const int64_t[::1] places):
+        """Return the same for the leader's estimate less `sign` times that of each survivor at these places."""
+        out = np.empty((2, places.shape[0]))
+        cdef double[:, ::1] filled = out
+        self.compare(leader, sign, &places[0], places.shape[0], &filled[0, 0], &filled[1, 0])
+        return out
 
     cpdef int64_t next_size(self) except -1:
         return self.schedule.next_size(self.size, self.population)
@@ -171,10 +158,14 @@ cdef class SampleSource(Source):
         for t in range(self.alive.n):
             # A comparison with NaN is False: nothing known.
             fair[t] = not (
-                (self.sample.scatter(&self._values, t, self._centers[self._places[t]]) if self._shown is None else shown[t])
-                < self._needed[self._places[t]]
+                (self.scatter_seen(t) if self._shown is None else shown[t])
+                < self._least_seen * self._scatter[self.alive.rows[t]]
             )
         return 0
+
+    cpdef double scatter_seen(self, Py_ssize_t t) noexcept:
+        """What the sample shows of the scatter of a survivor's entries."""
+        return self.sample.scatter(&self._values, t, self._means[self.alive.rows[t]])
 
     cdef int fill_variances(self, double* variances, double* shares) except -1:
         with nogil:
@@ -198,7 +189,7 @@ cdef class SampleSource(Source):
                 continue
             if kept < t:
                 memcpy(start + kept * self._values.row_stride, start + t * self._values.row_stride, self.size * sizeof(double))
-                self._places[kept], self._taken[kept] = self._places[t], self._taken[t]
+                self._taken[kept] = self._taken[t]
             kept += 1
         if self._shown is not None:
             self._shown = self._shown[self.alive.beaten_array == 0]

@@ -11,10 +11,10 @@ from libc.string cimport memset
 import numpy as np
 
 from banditmips.core.kernels cimport BM_SPARSE_WIDTH, bm_kernels, bm_sparse
-from banditmips.core.sparse_products cimport STRETCH, SparseProducts
+from banditmips.core.sparse_products cimport STRETCH, SparseProducts, Stretch
 from banditmips.core.survivors cimport kth_largest
 
-from banditmips.core.sparse_products import PlaceError
+from banditmips.core.sparse_products import check_fine
 
 WIDTH = BM_SPARSE_WIDTH
 """Queries that are multiplied together."""
@@ -59,8 +59,7 @@ def row_products_of_many(SparseProducts matrix, queries, columns):
         for block in range(sums.shape[0]):
             _put_side_by_side(blocks[block], None, 0, table)
             fine = fine and _add_all(matrix, table, sums[block])
-    if not fine:
-        raise PlaceError("a row leads outside the matrix")
+    check_fine(fine)
     return sums
 
 
@@ -101,54 +100,40 @@ cdef _put_side_by_side(queries, columns, int64_t offset, double[:, ::1] table):
 
 cdef bint _add_all(SparseProducts matrix, const double[:, ::1] table, double[:, ::1] out):
     """Add the products of all rows with the queries of a table; False if a pointer or place is outside."""
-    cdef int64_t[STRETCH] places
-    cdef double[STRETCH] values
-    cdef int64_t[2] starts
-    cdef bm_sparse piece
-    cdef int64_t row, start = 0, stop = 0
+    cdef Stretch here
+    cdef int64_t row
     if matrix.is_plain:
         with nogil:
             return matrix.dots(&matrix.parts, matrix.n, &table[0, 0], &out[0, 0]) >= 0
-    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.d
-    starts[0] = 0
+    matrix.make_ready(&here)
     with nogil:
         for row in range(matrix.n):
-            if not matrix.span(row, &start, &stop):
-                return False
-            while start < stop:
-                starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
-                if not matrix.read(start, starts[1], places, values):
-                    return False
-                bm_kernels().sparse_dots_f64_i64(&piece, 1, &table[0, 0], &out[row, 0])
-                start += starts[1]
-    return True
+            matrix.begin(&here, row)
+            while matrix.goes_on(&here, True):
+                bm_kernels().sparse_dots_f64_i64(&here.piece, 1, &table[0, 0], &out[row, 0])
+    return here.is_fine
 
 
 cdef bint _add_some(
     SparseProducts matrix, const double[:, :, ::1] tables, const int32_t[::1] positions, double[:, :, ::1] out
 ):
     """The same for several tables of some columns; `positions` says where each column is in them, or -1."""
-    cdef int64_t[STRETCH] places
-    cdef double[STRETCH] values
+    cdef Stretch here
     cdef double[::1] kept_values = np.empty(_CHUNK + STRETCH)
     cdef int32_t[::1] kept_places = np.empty(_CHUNK + STRETCH, dtype=np.int32)
     cdef int32_t[::1] starts = np.zeros(matrix.n + 1, dtype=np.int32)
     cdef bm_sparse piece
-    cdef int64_t row, first = 0, block, e, count, start = 0, stop = 0, kept = 0, limit = _CHUNK
+    cdef int64_t row, first = 0, block, e, kept = 0, limit = _CHUNK
+    matrix.make_ready(&here)
     piece.values, piece.places, piece.starts = &kept_values[0], &kept_places[0], &starts[0]
     piece.size = tables.shape[1]
     with nogil:
         for row in range(matrix.n):
-            if not matrix.span(row, &start, &stop):
-                return False
-            while start < stop:
-                count = min(<int64_t> STRETCH, stop - start)
-                if not matrix.read(start, count, places, values):
-                    return False
-                for e in range(count):
-                    kept_values[kept], kept_places[kept] = values[e], positions[places[e]]
+            matrix.begin(&here, row)
+            while matrix.goes_on(&here, True):
+                for e in range(here.count):
+                    kept_values[kept], kept_places[kept] = here.values[e], positions[here.places[e]]
                     kept += kept_places[kept] >= 0
-                start += count
                 # The rows since `first`, of which the last may go on in the next piece.
                 if kept >= limit:
                     starts[row + 1 - first] = piece.n_stored = kept
@@ -161,7 +146,7 @@ cdef bint _add_some(
         piece.n_stored = kept
         for block in range(out.shape[0]):
             bm_kernels().sparse_dots_f64_i32(&piece, matrix.n - first, &tables[block, 0, 0], &out[block, first, 0])
-    return True
+    return here.is_fine
 
 
 def column_products_of_many(SparseProducts matrix, queries, columns):
@@ -204,8 +189,7 @@ def _lengths(SparseProducts matrix, const int64_t[::1] columns):
     cdef int64_t[::1] lengths = made
     cdef int64_t t, start = 0, stop = 0
     for t in range(columns.shape[0]):
-        if not (0 <= columns[t] < matrix.d and matrix.span(columns[t], &start, &stop)):
-            raise PlaceError("a column leads outside the matrix")
+        check_fine(0 <= columns[t] < matrix.d and matrix.span(columns[t], &start, &stop))
         lengths[t] = stop - start
     return made
 
@@ -214,41 +198,34 @@ cdef _in_order_of_rows(
     SparseProducts matrix, const int64_t[::1] columns, int32_t[::1] starts, double[::1] values, int32_t[::1] places
 ):
     """The entries of some columns by row: where each row starts, the numbers, and which of the columns they are in."""
-    cdef int64_t[STRETCH] rows
-    cdef double[STRETCH] numbers
-    cdef int64_t t, e, count, start = 0, stop = 0
+    cdef Stretch here
+    cdef int64_t t, e
     cdef int32_t place, room = values.shape[0]
-    cdef bint fine = True
+    matrix.make_ready(&here)
     with nogil:
         memset(&starts[0], 0, starts.shape[0] * sizeof(int32_t))
         # First how many there are of each row, two places ahead; then each goes to the next free place of its row.
         for t in range(columns.shape[0]):
-            fine = fine and matrix.span(columns[t], &start, &stop)
-            while fine and start < stop:
-                count = min(<int64_t> STRETCH, stop - start)
-                fine = matrix.read_places(start, count, rows)
-                if fine:
-                    for e in range(count):
-                        starts[rows[e] + 2] += 1
-                start += count
+            matrix.begin(&here, columns[t])
+            while matrix.goes_on(&here, False):
+                for e in range(here.count):
+                    starts[here.places[e] + 2] += 1
         for t in range(2, starts.shape[0]):
             starts[t] += starts[t - 1]
         for t in range(columns.shape[0]):
-            fine = fine and matrix.span(columns[t], &start, &stop)
-            while fine and start < stop:
-                count = min(<int64_t> STRETCH, stop - start)
-                fine = matrix.read(start, count, rows, numbers)
-                for e in range(count if fine else 0):
-                    place = starts[rows[e] + 1]
+            matrix.begin(&here, columns[t])
+            while matrix.goes_on(&here, True):
+                for e in range(here.count):
+                    place = starts[here.places[e] + 1]
                     # (Whoever changes the matrix meanwhile must not make us write elsewhere.)
                     if place >= room:
-                        fine = False
+                        here.is_fine = False
                         break
-                    values[place], places[place] = numbers[e], <int32_t> t
-                    starts[rows[e] + 1] = place + 1
-                start += count
-    if not fine:
-        raise PlaceError("a column leads outside the matrix")
+                    values[place], places[place] = here.values[e], <int32_t> t
+                    starts[here.places[e] + 1] = place + 1
+                if not here.is_fine:
+                    break
+    check_fine(here.is_fine)
     return values, places
 
 
@@ -268,25 +245,20 @@ def roundings(SparseProducts matrix):
     """By how much two sums of the same products of a row may differ, for a query of length 1, by row."""
     made = np.empty(matrix.n)
     cdef double[::1] out = made
-    cdef int64_t[STRETCH] places
-    cdef double[STRETCH] values
-    cdef int64_t row, e, count, length, start = 0, stop = 0
+    cdef Stretch here
+    cdef int64_t row, e, length
     cdef double squares
-    cdef bint fine = True
+    matrix.make_ready(&here)
     with nogil:
         for row in range(matrix.n):
-            fine = fine and matrix.span(row, &start, &stop)
-            length = stop - start
+            matrix.begin(&here, row)
+            length = here.stop - here.start
             squares = length * 1e-300  # makes good what underflows in a square
-            while fine and start < stop:
-                count = min(<int64_t> STRETCH, stop - start)
-                fine = matrix.read(start, count, places, values)
-                for e in range(count):
-                    squares += values[e] * values[e]
-                start += count
+            while matrix.goes_on(&here, True):
+                for e in range(here.count):
+                    squares += here.values[e] * here.values[e]
             out[row] = 2.0 * (length + 4) * EPSILON * sqrt(squares)
-    if not fine:
-        raise PlaceError("a row leads outside the matrix")
+    check_fine(here.is_fine)
     return made
 
 

@@ -11,7 +11,7 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
-    BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, bm_kernels, bm_sparse,
+    BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, bm_kernels,
 )
 
 cnp.import_array()
@@ -40,6 +40,12 @@ def can_be_read(matrix):
         and starts.size == majors + 1
         and starts[0] == 0
     )
+
+
+def check_fine(bint is_fine):
+    """Raise if something has led outside the matrix."""
+    if not is_fine:
+        raise PlaceError("what is stored leads outside the matrix")
 
 
 cdef class SparseProducts:
@@ -83,11 +89,31 @@ cdef class SparseProducts:
             start[0], stop[0] = (<const int32_t*> self.starts)[major], (<const int32_t*> self.starts)[major + 1]
         return 0 <= start[0] <= stop[0] <= self.stored
 
-    cdef bint read(self, int64_t start, int64_t count, int64_t* places, double* values) noexcept nogil:
-        """Put stored numbers and their places into buffers; False if a place is outside."""
-        if count > 0:
-            bm_kernels().to_f64(self.dtype, self.values + start * self.itemsize, self.itemsize, count, values)
-        return self.read_places(start, count, places)
+    cdef void make_ready(self, Stretch* here) noexcept nogil:
+        """Nothing has been read yet."""
+        here.is_fine, here.piece_starts[0], here.piece.size = True, 0, self.parts.size
+        here.piece.values, here.piece.places, here.piece.starts = here.values, here.places, here.piece_starts
+
+    cdef void begin(self, Stretch* here, int64_t major) noexcept nogil:
+        """Go to a row (or column); once something has led outside the matrix, there is nothing in any of them."""
+        here.is_fine = here.is_fine and self.span(major, &here.start, &here.stop)
+        if not here.is_fine:
+            here.start = here.stop = 0
+
+    cdef bint goes_on(self, Stretch* here, bint with_values) noexcept nogil:
+        """Read the next numbers there, if there are any."""
+        cdef int64_t start = here.start
+        here.count = min(<int64_t> STRETCH, here.stop - start)
+        if here.count <= 0:
+            return False
+        if with_values:
+            bm_kernels().to_f64(
+                self.dtype, self.values + start * self.itemsize, self.itemsize, here.count, here.values
+            )
+            here.piece.n_stored = here.piece_starts[1] = here.count
+        here.start += here.count
+        here.is_fine = self.read_places(start, here.count, here.places)
+        return here.is_fine
 
     cdef bint read_places(self, int64_t start, int64_t count, int64_t* places) noexcept nogil:
         cdef uint64_t minors = self.d if self.by_row else self.n
@@ -107,8 +133,7 @@ cdef class SparseProducts:
         """Stored entries of these rows (or columns)."""
         cdef int64_t t, start = 0, stop = 0, total = 0
         for t in range(majors.shape[0]):
-            if not (0 <= majors[t] < (self.n if self.by_row else self.d) and self.span(majors[t], &start, &stop)):
-                raise PlaceError("a pointer leads outside the matrix")
+            check_fine(0 <= majors[t] < (self.n if self.by_row else self.d) and self.span(majors[t], &start, &stop))
             total += stop - start
         return total
 
@@ -146,8 +171,7 @@ cdef class SparseProducts:
             numbers = &doubles[0]
         with nogil:
             total = _multiply_rows(self, numbers, is_single, &rows[0], rows.shape[0], &out[0])
-        if total < 0:
-            raise PlaceError("a row leads outside the matrix")
+        check_fine(total >= 0)
         return products, total
 
     def column_products(self, const double[::1] query, columns):
@@ -169,8 +193,7 @@ cdef class SparseProducts:
             raise ValueError(f"query must have {self.d} numbers, got {query.shape[0]}")
         with nogil:
             total = _add_columns(self, &query[0], some, n_columns, &out[0])
-        if total < 0:
-            raise PlaceError("a column leads outside the matrix")
+        check_fine(total >= 0)
         return products, total
 
     def count_of_rows(self, const int64_t[::1] rows, const uint8_t[::1] inside):
@@ -182,69 +205,52 @@ cdef class SparseProducts:
         return self._count(columns, inside, by_row=False)
 
     cdef _count(self, const int64_t[::1] majors, const uint8_t[::1] inside, bint by_row):
-        cdef int64_t t, e, count, start = 0, stop = 0, total = 0
-        cdef int64_t[STRETCH] places
+        cdef int64_t t, e, total = 0
+        cdef Stretch here
+        self.make_ready(&here)
         self._check(inside.shape[0], majors, self.d if by_row else self.n, by_row)
         with nogil:
             for t in range(majors.shape[0]):
-                if not self.span(majors[t], &start, &stop):
-                    total = -1
-                while start < stop and total >= 0:
-                    count = min(<int64_t> STRETCH, stop - start)
-                    if not self.read_places(start, count, places):
-                        total = -1
-                        break
-                    for e in range(count):
-                        total += inside[places[e]]
-                    start += count
-                if total < 0:
-                    break
-        if total < 0:
-            raise PlaceError("a place leads outside the matrix")
+                self.begin(&here, majors[t])
+                while self.goes_on(&here, False):
+                    for e in range(here.count):
+                        total += inside[here.places[e]]
+        check_fine(here.is_fine)
         return total
 
     def stored_by_column(self):
         """How many entries are stored in each column."""
         made = np.zeros(self.d, dtype=np.int64)
         cdef int64_t[::1] counts = made
-        cdef int64_t[STRETCH] places
-        cdef int64_t t, e, count, start = 0, stop = 0
-        cdef bint fine = True
+        cdef int64_t t, e
+        cdef Stretch here
+        self.make_ready(&here)
         if not self.by_row:
             return np.diff(self.arrays[2]).astype(np.int64, copy=False)
         with nogil:
             for t in range(self.n):
-                fine = fine and self.span(t, &start, &stop)
-                while fine and start < stop:
-                    count = min(<int64_t> STRETCH, stop - start)
-                    fine = self.read_places(start, count, places)
-                    if fine:
-                        for e in range(count):
-                            counts[places[e]] += 1
-                    start += count
-        if not fine:
-            raise PlaceError("a place leads outside the matrix")
+                self.begin(&here, t)
+                while self.goes_on(&here, False):
+                    for e in range(here.count):
+                        counts[here.places[e]] += 1
+        check_fine(here.is_fine)
         return made
 
     def stores_twice(self):
         """Whether some entry is stored in several parts."""
         cdef int64_t[::1] last = np.full(self.d if self.by_row else self.n, -1, dtype=np.int64)
-        cdef int64_t[STRETCH] places
-        cdef int64_t t, e, count, start = 0, stop = 0, n_majors = self.n if self.by_row else self.d
-        cdef bint fine = True, twice = False
+        cdef int64_t t, e, n_majors = self.n if self.by_row else self.d
+        cdef Stretch here
+        cdef bint twice = False
+        self.make_ready(&here)
         with nogil:
             for t in range(n_majors):
-                fine = fine and self.span(t, &start, &stop)
-                while fine and start < stop:
-                    count = min(<int64_t> STRETCH, stop - start)
-                    fine = self.read_places(start, count, places)
-                    if fine:
-                        for e in range(count):
-                            twice = twice or last[places[e]] == t
-                            last[places[e]] = t
-                    start += count
-        if not fine:
-            raise PlaceError("a place leads outside the matrix")
+                self.begin(&here, t)
+                while self.goes_on(&here, False):
+                    for e in range(here.count):
+                        twice = twice or last[here.places[e]] == t
+                        last[here.places[e]] = t
+        check_fine(here.is_fine)
         return twice
 
     cdef _check(self, int64_t length, const int64_t[::1] majors, int64_t n_minors, bint by_row):
@@ -264,53 +270,35 @@ cdef int64_t _multiply_rows(
     SparseProducts matrix, const void* query, bint is_single, const int64_t* rows, int64_t n_rows, double* out
 ) noexcept nogil:
     """Products of rows; returns the stored entries, or -1 if a pointer or place is outside."""
-    cdef double[STRETCH] values
-    cdef int64_t[STRETCH] places
-    cdef int64_t[2] starts
-    cdef bm_sparse piece
-    cdef int64_t t, start = 0, stop = 0, total = 0
+    cdef Stretch here
+    cdef int64_t t, total = 0
     cdef double part = 0.0
     if matrix.is_plain:
         return matrix.dot(&matrix.parts, rows, n_rows, query, is_single, out)
-    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.d
-    starts[0] = 0
+    matrix.make_ready(&here)
     for t in range(n_rows):
-        if not matrix.span(rows[t], &start, &stop):
-            return -1
+        matrix.begin(&here, rows[t])
         out[t] = 0.0
-        total += stop - start
-        while start < stop:
-            starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
-            if not matrix.read(start, starts[1], places, values):
-                return -1
-            bm_kernels().sparse_dot_f64_i64(&piece, NULL, 1, query, is_single, &part)
+        total += here.stop - here.start
+        while matrix.goes_on(&here, True):
+            bm_kernels().sparse_dot_f64_i64(&here.piece, NULL, 1, query, is_single, &part)
             out[t] += part
-            start += starts[1]
-    return total
+    return total if here.is_fine else -1
 
 
 cdef int64_t _add_columns(
     SparseProducts matrix, const double* query, const int64_t* columns, int64_t n_columns, double* out
 ) noexcept nogil:
     """Add columns (NULL: the first) times the query's numbers; returns the stored entries, or -1 if one is outside."""
-    cdef double[STRETCH] values
-    cdef int64_t[STRETCH] places
-    cdef int64_t[2] starts
-    cdef bm_sparse piece
-    cdef int64_t t, column, start = 0, stop = 0, total = 0
+    cdef Stretch here
+    cdef int64_t t, column, total = 0
     if matrix.is_plain:
         return matrix.add(&matrix.parts, columns, n_columns, query, out)
-    piece.values, piece.places, piece.starts, piece.size = values, places, starts, matrix.n
-    starts[0] = 0
+    matrix.make_ready(&here)
     for t in range(n_columns):
         column = t if columns == NULL else columns[t]
-        if not matrix.span(column, &start, &stop):
-            return -1
-        total += stop - start
-        while start < stop:
-            starts[1] = piece.n_stored = min(<int64_t> STRETCH, stop - start)
-            if not matrix.read(start, starts[1], places, values):
-                return -1
-            bm_kernels().sparse_add_f64_i64(&piece, NULL, 1, query + column, out)
-            start += starts[1]
-    return total
+        matrix.begin(&here, column)
+        total += here.stop - here.start
+        while matrix.goes_on(&here, True):
+            bm_kernels().sparse_add_f64_i64(&here.piece, NULL, 1, query + column, out)
+    return total if here.is_fine else -1

@@ -9,21 +9,17 @@ cdef struct Values:
     int64_t row_stride  # in bytes
     bint are_single  # floats rather than doubles
     const int64_t* rows  # the row of each survivor; NULL for one after another
-    const int64_t* places  # where it is in what follows; NULL for one after another
-    const double* row_scale  # factors on all terms; NULL for 1
-    const double* offsets  # parts of scores that were known before; NULL for 0
+    const int64_t* atoms  # which atom it is
+    const double* factors  # each atom's on all of its terms; NULL for 1
+    const double* offsets  # the part of each atom's score that was known before; NULL for 0
 
 
 cdef inline const char* row_of(const Values* values, Py_ssize_t t) noexcept nogil:
     return values.start + (t if values.rows == NULL else values.rows[t]) * values.row_stride
 
 
-cdef inline int64_t place_of(const Values* values, Py_ssize_t t) noexcept nogil:
-    return t if values.places == NULL else values.places[t]
-
-
 cdef inline double sampled_part(const Values* values, Py_ssize_t t, const double* estimates) noexcept nogil:
-    return estimates[t] if values.offsets == NULL else estimates[t] - values.offsets[place_of(values, t)]
+    return estimates[t] if values.offsets == NULL else estimates[t] - values.offsets[values.atoms[t]]
 
 
 cdef class Sample:

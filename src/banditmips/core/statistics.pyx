@@ -35,7 +35,7 @@ cdef class Sample:
         """What each cell of an atom adds to its score."""
         cdef const char* row = row_of(values, t)
         cdef const double* query = &self._query[0]
-        cdef double scale = 1.0 if values.row_scale == NULL else values.row_scale[place_of(values, t)]
+        cdef double scale = 1.0 if values.factors == NULL else values.factors[values.atoms[t]]
         if values.are_single:
             self._kernels.cell_terms_f32(<const float*> row, query, self.size, self.objective, scale, terms)
         else:
@@ -49,7 +49,7 @@ cdef class Sample:
             self._fill_terms(values, t, terms)
             estimates[t] = self._kernels.dot_f64(&self._scale[0], terms, self.size)
             if values.offsets != NULL:
-                estimates[t] += values.offsets[place_of(values, t)]
+                estimates[t] += values.offsets[values.atoms[t]]
 
     cdef void fill_variances(
         self, const Values* values, Py_ssize_t n, const double* estimates, double* variances, double* shares
@@ -87,35 +87,6 @@ cdef class Sample:
         if values.are_single:
             return self._kernels.cell_scatter_f32(<const float*> row, &self._scale[0], self.size, center)
         return self._kernels.cell_scatter_f64(<const double*> row, &self._scale[0], self.size, center)
-
-    def estimates(self, const double[:, :] values, const double[::1] row_scale):
-        """Return each row's estimated score, the variance of the estimate, and the largest part of one cell in it."""
-        cdef Values where = _all_rows(values, row_scale)
-        cdef Py_ssize_t n = values.shape[0]
-        cdef double[:, ::1] out = np.empty((3, n))
-        self.fill_estimates(&where, n, &out[0, 0])
-        self.fill_variances(&where, n, &out[0, 0], &out[1, 0], &out[2, 0])
-        return tuple(np.asarray(out))
-
-    def scatters(self, const double[:, :] values, const double[::1] centers):
-        """Return the scatter of each row's entries about its centre: ``sum(scale*(v - center)^2)``."""
-        cdef Values where = _all_rows(values, centers)
-        return np.array([self.scatter(&where, t, centers[t]) for t in range(values.shape[0])])
-
-    def paired_variances(
-        self, const double[:, :] values, const double[::1] row_scale, const double[::1] estimates,
-        int64_t leader, double sign, const int64_t[::1] rows,
-    ):  # fmt: skip
-        """Return the variance of ``estimates[leader] - sign*estimates[i]`` for the rows i, and one cell's largest parts."""
-        cdef Values where = _all_rows(values, row_scale)
-        cdef double[:, ::1] out = np.empty((2, rows.shape[0]))
-        self.compare(&where, &estimates[0], leader, sign, &rows[0], rows.shape[0], &out[0, 0], &out[1, 0])
-        return tuple(np.asarray(out))
-
-
-cdef Values _all_rows(const double[:, :] values, const double[::1] row_scale):
-    """Rows of doubles, one after another."""
-    return Values(<const char*> &values[0, 0], values.strides[0], False, NULL, NULL, &row_scale[0], NULL)
 
 
 def spread_and_noise(const double[:, ::1] terms, bint absolute):

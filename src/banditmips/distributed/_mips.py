@@ -30,7 +30,6 @@ from banditmips._validate import (
     reject_unknown,
     seed_or_fresh,
 )
-from banditmips.atoms import guard_of
 from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
@@ -311,13 +310,8 @@ class DistributedMIPS:
         def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
             return self._find_largest(queries, k, chosen, mask, works, exchanges)
 
-        guard = guard_of(queries)
-        try:
-            with _quiet_about_queries():
-                found = at_ends(find, (n, d), queries, mask, chosen.ends).labelled(chosen.seed, (n, d), self._ids)
-        finally:
-            if guard is not None:
-                guard.check()
+        with _quiet_about_queries():
+            found = at_ends(find, (n, d), queries, mask, chosen).labelled(chosen.seed, (n, d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
         return DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
 

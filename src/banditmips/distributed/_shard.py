@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from banditmips._index import BanditMIPS, load
+from banditmips._index import BanditMIPS
+from banditmips._saving import load
 from banditmips._search_options import Options
 from banditmips.atoms import DenseStore
 from banditmips.atoms.errors import BadAtomError

@@ -215,7 +215,7 @@ class ShardQuery(Query):
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
-        alive, scores, bounds = self._survivors(), self._product_map(), known_of(self._atoms).bounds
+        alive, scores, bounds = self._survivors(), self._situation.product_map(), known_of(self._atoms).bounds
         if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
             drop_certain(alive)
         return alive
@@ -264,7 +264,7 @@ class ShardQuery(Query):
 
     def _answer_alone(self, alive: Survivors, order: Play) -> None:
         """The race of an index, where there is no other shard."""
-        scores, times = self._product_map(), self._times()
+        scores, times = self._situation.product_map(), self._times()
         assert scores is not None
         known = known_of(self._atoms)
         outcome = answer_survivors(known, alive, self._query, scores, self._exact, self._limits(), times)
@@ -277,7 +277,7 @@ class ShardQuery(Query):
             self._stop(order, outcome)
 
     def _make_source(self, alive: Survivors) -> _PausingSource:
-        known, scores, times = known_of(self._atoms), self._product_map(), self._times()
+        known, scores, times = known_of(self._atoms), self._situation.product_map(), self._times()
         assert known.codes is not None
         assert known.dither is not None
         assert scores is not None

@@ -18,12 +18,13 @@ A query flows one way, from top to bottom; nothing flows back::
             |
             |---- codes are kept ----> core.answer: certain bounds, codes, exact rows
             |
-            |---- otherwise ---------> ways.py: coordinates, cached ones, lines
+            |---- otherwise ---------> situation.py: what is asked, and whether sampling can pay
+            |                          ways.py: coordinates, cached ones, lines
             |                            rules.py     a rule and a sampler from the options
             |                            sampling.py  which coordinates, with what weights
             |                            schedule.py  how large rounds are, and when to stop
             |                            readers.py   the atoms' values there
-            |                          sampled.py -> core.loop: rounds, exact finish
+            |                          core.loop: rounds, exact finish
             |
             |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py: all products or one pass, shared
             v
@@ -37,26 +38,27 @@ lines with the files::
     schedule
     plan         <- costs, schedule
     sampling
-    readers      <- sampling
     sampled      <- sampling
+    readers      <- sampled, sampling
     lines        <- sampled
-    line_reader  <- lines, readers, sampling
+    line_reader  <- lines, sampled, sampling
     rules        <- sampling
     cached       <- rules, sampled, sampling, schedule
-    ways         <- line_reader, lines, plan, readers, rules, sampled, sampling, schedule
+    known
+    situation    <- costs, known, lines, plan, readers, rules, sampled, sampling, schedule
+    ways         <- line_reader, lines, rules, sampled, sampling, schedule, situation
     buckets      <- sampled
     atom_set
     preparing    <- atom_set, buckets
-    known
     full         <- costs
     rounded      <- costs
     streamed     <- costs, full, rounded
     passes       <- full, rules
-    query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, schedule, ways
+    query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, situation, ways
     one_pass     <- atom_set, known, passes, plan, query
-    direct       <- costs, full, known, plan, query, rounded, rules, sampling
+    direct       <- costs, full, known, plan, rounded, rules, sampling, situation
     batch        <- direct, full, plan
-    sparse       <- atom_set, ways
+    sparse       <- atom_set, situation
 
 costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
@@ -65,12 +67,13 @@ sampling, rules
     name. The random numbers belong to the coordinates and the seed, so that a query alone gives what it gives in a
     batch.
 schedule, sampled
-    Sizes of rounds and when sampling stops paying; a query and its atoms ready for the core's loop.
+    Sizes of rounds and when sampling stops paying; a query cell by cell, and who takes part in its race.
 cached
     Races on cached coordinates alone, for which nobody looks at the whole query.
-readers, lines, line_reader, ways
+readers, lines, line_reader, situation, ways
     Values at sampled coordinates from memory, a cache, a sparse matrix or a function; lines of coordinates where one
-    costs as much as its neighbours (files); which of them a query samples, and in what order.
+    costs as much as its neighbours (files); what a query asks, and whether sampling can pay; which of them it samples,
+    and in what order.
 buckets
     Bins of falling norm, the paper's Bucket_AE: bins that cannot hold a better atom are never looked at.
 full, rounded, streamed, passes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,14 @@ class AtomSet:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what searches can make again."""
         return {**self.__dict__, "prepared": {}}
+
+    def without(self, rows: NDArray[np.int64]) -> AtomSet:
+        """The same, but for atoms that are no longer to be found."""
+        removed = np.zeros(self.store.shape[0], dtype=np.bool_) if self.removed is None else self.removed.copy()
+        if removed[rows].any():
+            raise ValueError(f"indices holds {rows[removed[rows]][0]}, which has been removed before")
+        removed[rows] = True
+        return replace(self, removed=removed, ids=None if self.ids is None else self.ids.without(removed))
 
     @property
     def seen_range(self) -> tuple[float, float] | None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from banditmips.atoms.facts import length_of, longest
+from banditmips.atoms.facts import longest
 from banditmips.core.loop import Outcome
 from banditmips.core.records import StopReason
 from banditmips.race.sampled import Contest
@@ -94,6 +94,7 @@ class Buckets:
 def race_buckets(
     contest: Contest,
     buckets: Buckets,
+    query_norm: float,
     run: Callable[[Contest], Outcome],
     measure: Callable[[Contest, int], Outcome],
 ) -> Outcome:
@@ -108,14 +109,13 @@ def race_buckets(
     measure
         Samples a given number of coordinates of a contest's candidates, without dropping any.
     """
-    query_norm = length_of(contest.problem.query)
     limits = contest.limits
     # A third of delta each for the norms, the races and the champions' intervals.
     norm_bounds = buckets.norm_bounds(limits.delta / 3.0)
     share = limits.delta / (3.0 * buckets.n_bins)
-    position = np.full(buckets.order.size, -1)
-    position[contest.candidates] = np.arange(contest.candidates.size)
-    in_order = buckets.order[position[buckets.order] >= 0]
+    takes_part = np.zeros(buckets.order.size, dtype=np.bool_)
+    takes_part[contest.candidates] = True
+    in_order = buckets.order[takes_part[buckets.order]]
     champions = np.empty(0, dtype=np.int64)
     bar = -np.inf
     total: Outcome | None = None
@@ -127,7 +127,7 @@ def race_buckets(
         rows = rows[norm_bounds[rows] * query_norm >= bar]
         entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
-        part = contest.part(position[entrants], share, left)
+        part = contest.part(entrants, share, left)
         if left is not None and left < entrants.size and total is not None:
             total.stop_reason = StopReason.BUDGET
             _fill_up(total, rest[: max(contest.k - total.survivors.size, 0)], norm_bounds * query_norm)
@@ -146,7 +146,7 @@ def race_buckets(
                 size = min(size, (limits.budget - total.n_multiplies) // champions.size)
                 if size < 1:
                     continue
-            measured = measure(contest.part(position[champions], share), size)
+            measured = measure(contest.part(champions, share), size)
             total.n_multiplies += measured.n_multiplies
             outcome = measured
             best = np.arange(champions.size)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from banditmips.core.cached_source import CachedSource
 from banditmips.core.exact import Exact
 from banditmips.core.loop import Limits, Outcome, race
-from banditmips.core.rule import MIN_SCATTER_SEEN, PairedRule
-from banditmips.core.sample_source import PerAtom
+from banditmips.core.rule import PairedRule
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample
@@ -51,18 +50,13 @@ class CachedSearch:
         if not self.serves:
             return
         assert cache is not None
-        values, facts, objective = cache.values, atoms.facts, OBJECTIVE_CODES[options.objective]
+        values, objective = cache.values, OBJECTIVE_CODES[options.objective]
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float32 if values.itemsize <= 2 else np.float64)
-        known = PerAtom(
-            np.ones(n),
-            np.zeros(n) if facts is None else facts.means,
-            np.full(n, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter,
-        )
         self._order, self._is_product = cache.order, objective == PRODUCT
         self._source = CachedSource(
             Survivors(None, n, k, options.absolute),
-            known,
+            atoms.facts,
             Problem(np.zeros(cache.n_coordinates), objective),
             cache.order,
             values,

@@ -29,10 +29,10 @@ from banditmips.race.plan import (
     is_worth_a_race,
     probe_quantile,
 )
-from banditmips.race.query import FEW_ENTRIES
 from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
+from banditmips.race.situation import FEW_ENTRIES
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.parts import Part, PartStore, part_sums
-from banditmips.core.certain import ScoreMap
 from banditmips.race.lines import QueryLines
-from banditmips.race.readers import mapped
+from banditmips.race.sampled import Problem
 from banditmips.race.sampling import SamplePrefix
 
 __all__ = ["LineReader"]
@@ -32,10 +31,10 @@ class LineReader:
     Parameters
     ----------
     store : PartStore
-    query : float64, shape (d,)
+    problem : Problem
+        The query coordinate by coordinate.
     lines : QueryLines
-    scores : ScoreMap
-        What becomes of the sum of an atom's terms (for the cosine); the race applies it to sampled terms itself.
+        The same line by line.
     centers : float64, shape (n,), or None
         Means of the atoms' entries, about which their scatter is measured; None if nobody asks for it.
     check_finite : bool
@@ -47,20 +46,16 @@ class LineReader:
     def __init__(
         self,
         store: PartStore,
-        query: NDArray[np.float64],
+        problem: Problem,
         lines: QueryLines,
-        objective: int,
-        scores: ScoreMap,
-        centers: NDArray[np.float64] | None,
-        check_finite: bool,
+        centers: NDArray[np.float64] | None = None,
+        check_finite: bool = False,
         long_reads: bool = False,
     ) -> None:
         self._store = store
         self._long_reads = long_reads
-        self._query = query
+        self._problem = problem
         self._lines = lines
-        self._objective = objective
-        self._scores = scores
         self._centers = centers
         self._check_finite = check_finite
         self._seen: list[_Seen] = []
@@ -86,7 +81,7 @@ class LineReader:
         out[...] = sums[row_place][:, place]
 
     def _sum(self, part: Part, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        sums = part_sums(part, None, self._query, self._objective)
+        sums = part_sums(part, None, self._problem.query, self._problem.objective)
         # What is not finite carries over into the sums; so does what is merely too large.
         if self._check_finite and not (np.isfinite(sums).all() or np.isfinite(part.values).all()):
             i, j = np.argwhere(~np.isfinite(part.values))[0]
@@ -123,7 +118,7 @@ class LineReader:
             totals[:], spans = 0.0, [(0, self._store.shape[1])]
         for part in self._store.read_parts(ascending, spans):
             totals[part.rows] += self._sum(part, ascending)
-        totals = mapped(self._scores, totals, ascending)
+        totals = self._problem.scores.of_sums(totals, ascending)
         if not np.isfinite(totals).all():
             self.complain(ascending[~np.isfinite(totals)][:1])
         return totals[place]

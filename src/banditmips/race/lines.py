@@ -25,6 +25,14 @@ __all__ = ["QueryLines"]
 class QueryLines:
     """One query, line by line.
 
+    Parameters
+    ----------
+    whole : Problem
+        The query coordinate by coordinate.
+    line_width : int
+    column_squares : float32, shape (d,), or None
+        What `fit` recorded for Theorem 2, if lines are to be weighted by it.
+
     Attributes
     ----------
     starts : int64, shape (m,)
@@ -39,15 +47,12 @@ class QueryLines:
 
     def __init__(
         self,
-        query: NDArray[np.float64],
+        whole: Problem,
         line_width: int,
-        objective: int,
         column_squares: NDArray[np.float32] | None = None,
     ) -> None:
-        d = query.size
-        self._is_product = objective == PRODUCT
-        self._query = query
-        self._width = line_width
+        query, d = whole.query, whole.query.size
+        self._whole, self._width, self._is_product = whole, line_width, whole.objective == PRODUCT
         self.starts = np.arange(0, d, line_width)
         self.widths = np.minimum(line_width, d - self.starts)
         sizes = np.abs(query) if column_squares is None else query**2 * column_squares
@@ -60,22 +65,24 @@ class QueryLines:
 
     def _sums(self, numbers: NDArray[Any]) -> NDArray[Any]:
         """Sum numbers over each line."""
-        n_full = self._query.size // self._width
+        n_full = numbers.size // self._width
         sums = numbers[: n_full * self._width].reshape(n_full, self._width).sum(axis=1)
         return sums if n_full == self.starts.size else np.append(sums, numbers[n_full * self._width :].sum())
 
     @property
     def share(self) -> float:
         """Part of all coordinates that lie in the population."""
-        return float(self.widths[self.lines].sum() / self._query.size)
+        return float(self.widths[self.lines].sum() / self._whole.query.size)
 
     def costs(self, seen: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Multiplies that each line takes for one atom, but for coordinates that were seen before."""
         if seen is None:
             return self._costs
-        again = seen[self._query[seen] != 0.0] if self._is_product else seen
+        again = seen[self._whole.query[seen] != 0.0] if self._is_product else seen
         return self._costs - np.bincount(again // self._width, minlength=self.starts.size)
 
-    def problem(self, seen: NDArray[np.int64] | None, n_seen: int) -> Problem:
-        """The query line by line: a line's term is the sum of its coordinates' terms."""
-        return Problem(np.ones(self.starts.size), PRODUCT, self.costs(seen), self.widths, n_seen)
+    def problem(self, seen: NDArray[np.int64] | None) -> Problem:
+        """The query line by line: a line's term is the sum of its coordinates' terms; some were seen before."""
+        n_seen = 0 if seen is None else self._whole.cost(seen)
+        ones, scores = np.ones(self.starts.size), self._whole.scores
+        return Problem(ones, PRODUCT, scores, self.share, self.costs(seen), self.widths, n_seen)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, PartStore
-from banditmips.atoms.facts import length_of, lengths, longest
+from banditmips.atoms.facts import length_of, longest
 from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer
-from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.exact import Exact, ReaderExact, RowsExact
-from banditmips.core.loop import Limits, Outcome
+from banditmips.core.certain import MeasuredQuery
+from banditmips.core.exact import ReaderExact
+from banditmips.core.loop import Limits, Outcome, race
 from banditmips.core.records import StopReason, Trace
-from banditmips.core.rule import MIN_SCATTER_SEEN, drop_certain
-from banditmips.core.sample_source import PerAtom
-from banditmips.core.statistics import PRODUCT
+from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
@@ -26,36 +23,16 @@ from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.known import index_rows, known_of
 from banditmips.race.passes import close_rows
-from banditmips.race.plan import (
-    NO_TIMES,
-    SamplingPlan,
-    code_times,
-    coordinates_needed,
-    file_times,
-    is_worth_a_race,
-    probe_quantile,
-)
-from banditmips.race.rules import OBJECTIVE_CODES, compares_pairs, least_sample, make_rule, resolve_sampling
-from banditmips.race.sampled import Contest, Problem, measure, race_on
-from banditmips.race.schedule import TimedSchedule
-from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, worth_going_on
+from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, file_times, is_worth_a_race
+from banditmips.race.rules import least_sample, make_rule
+from banditmips.race.sampled import Contest, measure
+from banditmips.race.situation import SamplingChoice, Situation
+from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["FEW_ENTRIES", "Query"]
-
-FEW_ENTRIES = 16
-"""A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
-as many that are read in a row, and rows are read whole unless that is more."""
-
-_WITHOUT_LENGTHS = ("cosine", "correlation")
-"""Objectives that do not depend on the lengths of vectors."""
-_MOST_LEVEL = 4.0
-"""What the mean of a query may be of its square, beside the rest, before a correlation is taken of the rest alone."""
-_QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
-"""Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
-atoms do not exceed: the smallest atoms' inverse norms do not overflow then, nor do the sums of the largest."""
+__all__ = ["Query"]
 
 
 class Query:
@@ -86,82 +63,17 @@ class Query:
         self.n_sharing = n_sharing
         self._options = options
         self._k = k
-        n, d = atoms.store.shape
-        if options.objective in _WITHOUT_LENGTHS:
-            assert atoms.facts is not None
-            query = _of_good_length(query, atoms.facts.scale)
-            if options.objective == "correlation":
-                query = _less_its_level(query)
-        self._query = query
-        candidates = candidates_of(n, excluded, atoms.removed)
-        self._candidates = np.arange(n) if candidates is None else candidates
-        self._objective = OBJECTIVE_CODES[options.objective]
-        # Where the query is 0, a product adds nothing; a difference does.
-        has_zeros = self._objective == PRODUCT and MeasuredQuery(query).n_nonzero < d
-        self._support = np.flatnonzero(query) if has_zeros else _all_coordinates(d)
-        self._map = self._score_map()
-        self._situation = Situation(atoms, options, query, self._objective, self._support, self._map, k)
-        self._exact = self._make_exact()
-        self._schedule: TimedSchedule | None = None
-        self._expects: str | None = None
+        candidates = candidates_of(atoms.store.shape[0], excluded, atoms.removed)
+        self._candidates = np.arange(atoms.store.shape[0]) if candidates is None else candidates
+        self._situation = Situation(atoms, query, k, options)
+        self._query = self._situation.query
+        self._exact = self._situation.exact()
+        self._choice = SamplingChoice()
 
     @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
         return self._query
-
-    @property
-    def _on_support(self) -> NDArray[np.float64]:
-        """The query's entries where it can contribute; a query without zeros as it is, because a copy takes long."""
-        return self._query if self._support.size == self._query.size else self._query[self._support]
-
-    def _score_map(self) -> ScoreMap:
-        """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
-        objective, facts, query = self._options.objective, self._atoms.facts, self._query
-        if objective not in _WITHOUT_LENGTHS:
-            return ScoreMap()
-        assert facts is not None
-        if objective == "cosine":
-            return ScoreMap(_inverse(self._lengths("squared_norms", None) * length_of(query)))
-        mean = float(query.mean())
-        factors = _inverse(self._lengths("scatter", facts.means) * length_of(query - mean))
-        return ScoreMap(factors, -query.size * mean * facts.means * factors)
-
-    def _lengths(self, squares: str, centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Roots of what is known of the atoms' squares."""
-        if squares not in self._atoms.prepared:
-            known = getattr(self._atoms.facts, squares)
-            self._atoms.prepared[squares] = lengths(self._atoms.store, known, centres)
-        roots: NDArray[np.float64] = self._atoms.prepared[squares]
-        return roots
-
-    def _product_map(self) -> ScoreMap | None:
-        """How scores follow from inner products, if they do."""
-        if self._options.objective == "neg_l1":
-            return None
-        if self._options.objective != "neg_sqeuclidean":
-            return self._map
-        facts = self._atoms.facts
-        if facts is None:
-            return None
-        with np.errstate(over="ignore"):  # as squares of atoms may
-            square = float(self._query @ self._query)
-        return ScoreMap(np.full(facts.squared_norms.size, 2.0), -facts.squared_norms - square)
-
-    def _make_exact(self) -> Exact:
-        rows = index_rows(self._atoms)
-        if rows is None:
-            return ReaderExact(self._situation.reader())
-        reader = self._situation.reader()
-        columns = self._support if self._has_few_entries else None
-        exact = RowsExact(rows, self._query, self._objective, self._map, columns, reader.complain)
-        exact.row_cost = self._support.size  # a product with 0 is none, whether or not the entry is read
-        return exact
-
-    @property
-    def _has_few_entries(self) -> bool:
-        """Whether only the columns where the query is not 0 are worth reading."""
-        return self._objective == PRODUCT and FEW_ENTRIES * self._support.size <= self._query.size
 
     @property
     def covers_all(self) -> bool:
@@ -192,7 +104,7 @@ class Query:
             and options.sampling == "auto"
             and not options.replacement
             and self._atoms.buckets is None
-            and self._product_map() is not None
+            and self._situation.product_map() is not None
         )
 
     def _limits(self) -> Limits:
@@ -226,7 +138,7 @@ class Query:
     def _race_on_codes(self) -> Outcome:
         atoms, codes = self._atoms, self._atoms.codes
         assert codes is not None
-        product_map = self._product_map()
+        product_map = self._situation.product_map()
         assert product_map is not None
         times = self._times()
         if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
@@ -252,7 +164,7 @@ class Query:
         codes, n = self._atoms.codes, self._candidates.size
         assert codes is not None
         pays = is_worth_a_race(costs(), times, codes, n, self._k, self.n_sharing)
-        return times.full > 0.0 and (not pays or self._support.size == 0)
+        return times.full > 0.0 and (not pays or self._situation.support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""
@@ -264,9 +176,10 @@ class Query:
         why = self.why_exactly()
         if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
             return self.handed_over(self._candidates.size)
-        contest = self._contest(rows)
-        ways = make_ways(self._situation, contest.candidates.size, self._schedule)
-        if self._atoms.buckets is None or self._support.size == 0:
+        options = self._options
+        contest = Contest(rows, self._atoms.facts, self._k, options.absolute, self._limits())
+        ways = make_ways(self._situation, rows.size, self._choice.schedule)
+        if self._atoms.buckets is None or self._situation.support.size == 0:
             return self._run(contest, ways)
 
         def run(part: Contest) -> Outcome:
@@ -274,14 +187,13 @@ class Query:
 
         def measure_best(part: Contest, size: int) -> Outcome:
             way, units = way_to_measure(self._situation, part.candidates.size, size)
-            rule = self._rule(way, part)
-            return measure(way.contest(part), way.reader, way.sampler, rule, way.schedule, units)
+            return measure(way.source(part), self._rule(way, part), units, part.limits.delta)
 
-        return race_buckets(contest, self._atoms.buckets, run, measure_best)
+        return race_buckets(contest, self._atoms.buckets, length_of(self._query), run, measure_best)
 
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
-        rows, product_map = self._candidates, self._product_map()
+        rows, product_map = self._candidates, self._situation.product_map()
         bounds = known_of(self._atoms).bounds
         if bounds is None or product_map is None or rows.size <= self._k:
             return rows
@@ -289,12 +201,6 @@ class Query:
         if bounds.bound(alive, MeasuredQuery(self._query), product_map):
             drop_certain(alive)
         return alive.row_array.copy()
-
-    def _is_weighted(self) -> bool:
-        """Whether every coordinate would need a weight."""
-        if self._support.size == 0:
-            return False
-        return resolve_sampling(self._options, self._on_support, has_cache=False) != "uniform"
 
     def _are_few(self, rows: NDArray[np.int64]) -> bool:
         """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
@@ -317,59 +223,16 @@ class Query:
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
-        if why is not None or self._options.minimise != "time" or self._options.delta == 0.0:
-            return why
-        return self._why_not_sampled()
-
-    def _why_not_sampled(self) -> str | None:
-        """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
-        store, options = self._atoms.store, self._options
-        in_memory = isinstance(store, DenseStore) or index_rows(self._atoms) is not None
-        if not in_memory or self._atoms.buckets is not None:
-            return None
-        n, d = store.shape
-        if self._situation.takes_cache():
-            # Cached values take so little that rounds on them are their own probe.
-            assert self._atoms.cache is not None
-            plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=False, n_leaders=self._k)
-            self._schedule = plan.schedule(0.0, at_hand=self._atoms.cache.n_coordinates)
-            return None
-        first = least_sample(options, self._k, self._candidates.size)
-        n_leaders = self._k if compares_pairs(options) else 1
-        plan = SamplingPlan(costs(), n, d, store.dtype.itemsize, weighted=self._is_weighted(), n_leaders=n_leaders)
-        if not plan.can_pay(first):
-            return "all products take less time than the least that sampling would"
-        expected = 0.0
-        if options.objective not in _WITHOUT_LENGTHS:
-            quantile = probe_quantile(n, self._k, options.delta)
-            by_range = not compares_pairs(options)
-            settings = (quantile, self._k, options.seed, options.absolute, by_range)
-            needed = coordinates_needed(store, self._query, *settings, self._objective)
-            probed = f"a probe of a few atoms expects about {needed:.3g} coordinates for dropping one"
-            if not plan.pays(max(needed, first), first):
-                return probed
-            expected = plan.race_time(max(needed, first), first)
-            self._expects = f"{probed}, {expected / 1e3:.0f} us in all; all products take {plan.full / 1e3:.0f} us"
-        # Differences tell most atoms apart at once, but not those close to the best: there a probe can only say no.
-        self._schedule = plan.schedule(expected if self._objective == PRODUCT else 0.0)
-        return None
-
-    def _contest(self, rows: NDArray[np.int64]) -> Contest:
-        facts, options = self._atoms.facts, self._options
-        atoms = PerAtom(
-            np.ones(rows.size) if self._map.factors is None else self._map.factors[rows],
-            np.zeros(rows.size) if facts is None else facts.means[rows],
-            np.full(rows.size, np.nan) if facts is None else MIN_SCATTER_SEEN * facts.scatter[rows],
-            None if self._map.offsets is None else self._map.offsets[rows],
-        )
-        problem = Problem(self._query, self._objective)
-        return Contest(rows, atoms, problem, self._k, options.absolute, self._limits())
+        if why is None:
+            self._choice = self._situation.plan_in_memory(self._candidates.size)
+            why = self._choice.why_not
+        return why
 
     def _rule(self, way: Way, contest: Contest) -> Any:
         return make_rule(
             self._options,
             way.sampler,
-            self._on_support,
+            self._situation.on_support,
             self._atoms.known_range,
             contest.limits.delta,
             self._split_over(contest),
@@ -388,20 +251,19 @@ class Query:
         def hands_over(n_survivors: int) -> bool:
             if len(ways) > 1:
                 return worth_going_on(n_survivors, self._k, self._options.rescore)
-            timed = self._schedule
+            timed = self._choice.schedule
             return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
 
-        schedule = first.schedule.starting_with(least_sample(self._options, self._k, self._split_over(contest)))
-        outcome = race_on(first.contest(contest), first.reader, first.sampler, rule, schedule, hands_over=hands_over)
+        source = first.source(contest, least_sample(self._options, self._k, self._split_over(contest)))
         self._exact = ReaderExact(first.reader)
+        outcome = race(source, rule, self._exact, contest.limits, hands_over=hands_over)
         if not outcome.handed_over or len(ways) == 1:
             return outcome
         following = ways[1]
         self._exact = ReaderExact(following.reader)
         budget = None if contest.limits.budget is None else contest.limits.budget - outcome.n_multiplies
-        chosen = np.flatnonzero(np.isin(contest.candidates, outcome.survivors))
-        rest = following.contest(contest.part(chosen, contest.limits.delta, budget))
-        final = race_on(rest, following.reader, following.sampler, rule, following.schedule, outcome.n_rounds)
+        rest = contest.part(outcome.survivors, contest.limits.delta, budget)
+        final = race(following.source(rest), rule, self._exact, rest.limits, outcome.n_rounds)
         final.n_multiplies += outcome.n_multiplies
         final.rounds, final.n_raced = outcome.rounds + final.rounds, outcome.n_raced
         return final
@@ -409,18 +271,18 @@ class Query:
     @property
     def takes_products(self) -> bool:
         """Whether the products with all atoms would tell all scores."""
-        return self.covers_all and self._product_map() is not None
+        return self.covers_all and self._situation.product_map() is not None
 
     @property
     def sums_products(self) -> bool:
         """Whether exact scores are sums of the products of whole rows."""
-        return self._objective == PRODUCT and not self._has_few_entries
+        return self._situation.is_product and not self._situation.has_few_entries
 
     @property
     def takes_pass(self) -> bool:
         """Whether rough sums of rows take less than exact ones: not where few entries of each matter."""
         rows = index_rows(self._atoms)
-        return rows is not None and rows.are_contiguous and not self._has_few_entries
+        return rows is not None and rows.are_contiguous and not self._situation.has_few_entries
 
     def all_products(
         self, products: NDArray[Any] | None, begun: Outcome, close: NDArray[np.int64] | None = None
@@ -442,7 +304,7 @@ class Query:
             indices = self._close_rows() if close is None else close
             scores = self._exact.scores(indices)
         else:
-            product_map = self._product_map()
+            product_map = self._situation.product_map()
             assert product_map is not None
             with np.errstate(over="ignore", invalid="ignore"):
                 indices, scores = best_of_products(
@@ -494,7 +356,8 @@ class Query:
             return "\n".join([*lines, f"way: all products, because {why}"])
         ways = make_ways(self._situation, self._candidates.size)
         lines += [f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways)]
-        return "\n".join(lines if self._expects is None else [*lines, f"because: {self._expects}"])
+        expects = self._choice.expects
+        return "\n".join(lines if expects is None else [*lines, f"because: {expects}"])
 
     def _explain_codes(self) -> list[str]:
         codes, times = self._atoms.codes, self._times()
@@ -529,37 +392,3 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
-
-
-@lru_cache(maxsize=4)
-def _all_coordinates(d: int) -> NDArray[np.int64]:
-    """0, ..., d - 1: shared by queries, because making it anew would take as long as preparing half of one."""
-    coordinates = np.arange(d)
-    coordinates.setflags(write=False)
-    return coordinates
-
-
-def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
-    wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
-    return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
-
-
-def _less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The query less its mean, which no correlation sees, where the mean is most of it.
-
-    Else products with atoms that are far from 0 too would be all rounding. A query with zeros keeps them: products with
-    them are saved, and a mean is never most of it.
-    """
-    level = float(query.mean())
-    apart = query - level
-    if query.size * level**2 <= _MOST_LEVEL * float(apart @ apart):
-        return query
-    # Of equal numbers, the mean may be another one by rounding.
-    return np.zeros_like(query) if query.min() == query.max() else apart
-
-
-def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 over norms; the cosine with a zero vector is taken as 0."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))

@@ -13,21 +13,14 @@ from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
-from banditmips.core.certain import ScoreMap
 from banditmips.core.statistics import PRODUCT
+from banditmips.race.sampled import Problem
 from banditmips.race.sampling import SamplePrefix
 
-__all__ = ["CachedReader", "SparseReader", "StoreReader", "mapped"]
+__all__ = ["SparseReader", "StoreReader"]
 
 _LEAST_GATHERED, _LEAST_SUMMED = 1 << 13, 1 << 18
 """Entries in memory that are worth a thread of their own: read one by one, and summed row by row (100 microseconds)."""
-
-
-def mapped(scores: ScoreMap, sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Turn sums of the rows' terms into scores."""
-    if scores.factors is not None:
-        sums = sums * scores.factors[rows]
-    return sums if scores.offsets is None else sums + scores.offsets[rows]
 
 
 class StoreReader:
@@ -35,41 +28,38 @@ class StoreReader:
 
     Parameters
     ----------
-    query : float64, shape (d,)
-    support : int64 array, or None
+    columns : int64 array, or None
         Coordinates that can contribute, where they are few enough for exact scores to visit them alone.
-    scores : ScoreMap
-        What becomes of the sum of an atom's terms (for the cosine).
     check_finite : bool
         Whether values have to be checked as they are read, because nobody has looked at them before.
     value_range : (float, float), or None
         What has been said of the values, where nobody has looked whether it is true.
+    cache : WarmCache, or None
+        Values at the first coordinates of the uniform order, for races in that order.
     """
 
     def __init__(
         self,
         store: AtomStore,
-        query: NDArray[np.float64],
-        support: NDArray[np.int64] | None,
-        objective: int,
-        scores: ScoreMap,
-        check_finite: bool,
+        problem: Problem,
+        columns: NDArray[np.int64] | None = None,
+        check_finite: bool = False,
         value_range: tuple[float, float] | None = None,
+        cache: WarmCache | None = None,
     ) -> None:
         self._store = store
-        self._columns = support
-        self._whole_query = query
-        self._query = query if support is None else query[support]
-        self._objective = objective
-        self._scores = scores
+        self._problem = problem
+        self._columns = columns
+        self._query = problem.query if columns is None else problem.query[columns]
         self._check_finite = check_finite
         self._value_range = value_range
+        self._cache = cache
 
     @cached_property
     def _row_cost(self) -> int:
         # Where the query is 0 there is nothing to multiply, whether or not the entry is read.
-        query = self._whole_query
-        return int(np.count_nonzero(query)) if self._objective == PRODUCT else query.size
+        query = self._problem.query
+        return int(np.count_nonzero(query)) if self._problem.objective == PRODUCT else query.size
 
     def exact_cost(self, rows: NDArray[np.int64]) -> int:
         """Multiplies that the rows' exact scores take."""
@@ -83,8 +73,12 @@ class StoreReader:
         self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
     ) -> NDArray[np.int64] | None:
         """Put the rows' values at the sample's coordinates from position `start` on into `out`."""
-        columns = sample.coordinates[start:]
-        counted = self._gather(rows, columns, out)
+        columns, counted, n_cached = sample.coordinates[start:], None, 0
+        if self._cache is not None:
+            n_cached = max(min(self._cache.n_coordinates - start, columns.size), 0)
+            self._cache.read(rows, start, start + n_cached, out[:, :n_cached])
+        if n_cached < columns.size:
+            counted = self._gather(rows, columns[n_cached:], out[:, n_cached:])
         self._check(rows, columns, out)
         return counted
 
@@ -118,14 +112,14 @@ class StoreReader:
 
     def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the rows' exact scores."""
-        scores = mapped(self._scores, self._sums(rows), rows)
+        scores = self._problem.scores.of_sums(self._sums(rows), rows)
         if not np.isfinite(scores).all():
             self.complain(int(rows[np.flatnonzero(~np.isfinite(scores))[0]]))
         return scores
 
     def _sums(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         def sum_rows(start: int, stop: int) -> NDArray[np.float64]:
-            return self._store.scores(rows[start:stop], self._columns, self._query, self._objective)
+            return self._store.scores(rows[start:stop], self._columns, self._query, self._problem.objective)
 
         if not isinstance(self._store, DenseStore):
             return sum_rows(0, rows.size)
@@ -143,37 +137,16 @@ class StoreReader:
         raise BadAtomError("the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')", row)
 
 
-class CachedReader(StoreReader):
-    """A reader for races in the uniform order, which takes what it can from the cache."""
-
-    cache: WarmCache
-
-    def read(
-        self, rows: NDArray[np.int64], sample: SamplePrefix, start: int, out: NDArray[np.float64]
-    ) -> NDArray[np.int64] | None:
-        """Read from the cache as far as it goes, then from the store."""
-        stop = sample.coordinates.size
-        cached = min(stop, self.cache.n_coordinates)
-        if start < cached:
-            self.cache.read(rows, start, cached, out[:, : cached - start])
-            self._check(rows, sample.coordinates[start:cached], out[:, : cached - start])
-        if stop > max(cached, start):
-            begin = max(cached, start)
-            super().read(rows, sample, begin, out[:, begin - start :])
-        return None
-
-
 class SparseReader(StoreReader):
     """One query's view of a sparse matrix: what it counts are stored entries."""
 
     _store: SparseStore
 
-    def _nonzero(self) -> NDArray[np.bool_]:
-        return self._whole_query != 0.0 if self._objective == PRODUCT else np.ones(self._whole_query.size, bool)
-
     def exact_cost(self, rows: NDArray[np.int64]) -> int:
         """Stored entries of the rows where there is something to multiply."""
-        return self._store.count_stored(rows, self._nonzero())
+        query = self._problem.query
+        wanted = query != 0.0 if self._problem.objective == PRODUCT else np.ones(query.size, dtype=np.bool_)
+        return self._store.count_stored(rows, wanted)
 
     def _gather(
         self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]

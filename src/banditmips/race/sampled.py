@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.exact import ReaderExact
-from banditmips.core.loop import Limits, Outcome, race
+from banditmips.core.certain import ScoreMap
+from banditmips.core.loop import Limits, Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import Rule
-from banditmips.core.sample_source import PerAtom, SampleSource
+from banditmips.core.sample_source import SampleSource
 from banditmips.core.statistics import PRODUCT
-from banditmips.core.survivors import Survivors
-from banditmips.race.sampling import SamplePrefix, Sampler
+from banditmips.race.sampling import SamplePrefix
 
 if TYPE_CHECKING:
-    from banditmips.race.schedule import Schedule
+    from banditmips.atoms.facts import AtomFacts
 
-__all__ = ["Contest", "Problem", "Reader", "measure", "race_on"]
+__all__ = ["Contest", "Problem", "Reader", "measure"]
 
 
 class Reader(Protocol):
@@ -55,6 +53,10 @@ class Problem:
         Its numbers, one for each cell (less what is known already).
     objective
         What a cell adds to a score.
+    scores
+        What becomes of the sum of an atom's terms.
+    share
+        Part of all coordinates that lie in cells which may be sampled.
     unit_costs
         Multiplies that each cell takes for one atom, where cells are lines of coordinates; None where they are
         coordinates: 1, or 0 for a product with 0.
@@ -66,6 +68,8 @@ class Problem:
 
     query: NDArray[Any]
     objective: int
+    scores: ScoreMap = field(default_factory=ScoreMap)
+    share: float = 1.0
     unit_costs: NDArray[np.int64] | None = None
     widths: NDArray[np.int64] | None = None
     n_seen: int = 0
@@ -84,51 +88,33 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contest:
-    """One query's race, ready to run: who takes part, what is known of each, and what it may cost."""
+    """Who takes part in a race, what is known of all atoms, and what it may cost."""
 
     candidates: NDArray[np.int64]
-    atoms: PerAtom
-    problem: Problem
+    facts: AtomFacts | None
     k: int
     absolute: bool
     limits: Limits
 
-    def part(self, chosen: NDArray[np.int64], delta: float, budget: int | None = None) -> Contest:
-        """The contest among some of the candidates, given by their positions, with its own share of delta."""
+    def part(self, candidates: NDArray[np.int64], delta: float, budget: int | None = None) -> Contest:
+        """The contest among some of the candidates, with its own share of delta."""
         limits = Limits(delta, self.limits.epsilon, budget, self.limits.traced)
-        return replace(self, candidates=self.candidates[chosen], atoms=self.atoms.part(chosen), limits=limits)
-
-    def source(self, reader: Reader, sampler: Sampler, schedule: Schedule) -> SampleSource:
-        """All candidates at the beginning of the race."""
-        alive = Survivors(self.candidates, self.candidates.size, self.k, self.absolute)
-        return SampleSource(alive, self.atoms, self.problem, reader, sampler, schedule)
+        return replace(self, candidates=candidates, limits=limits)
 
 
-def race_on(
-    contest: Contest,
-    reader: Reader,
-    sampler: Sampler,
-    rule: Rule,
-    schedule: Schedule,
-    n_rounds: int = 0,
-    hands_over: Callable[[int], bool] | None = None,
-) -> Outcome:
-    """Race on sampled cells; `n_rounds` were played on other cells before."""
-    source = contest.source(reader, sampler, schedule)
-    return race(source, rule, ReaderExact(reader), contest.limits, n_rounds, hands_over)
-
-
-def measure(contest: Contest, reader: Reader, sampler: Sampler, rule: Rule, schedule: Schedule, size: int) -> Outcome:
+def measure(source: SampleSource, rule: Rule, size: int, delta: float) -> Outcome:
     """Estimate the candidates' scores from `size` cells (at most all), without dropping anybody."""
-    source = contest.source(reader, sampler, schedule)
-    source.advance(min(size, sampler.population))
-    exhausted = source.size == sampler.population and not sampler.with_replacement
-    source.alive.radius_array[:] = 0.0 if exhausted else rule.radius(source, 1)
+    source.advance(min(size, source.population))
+    exhausted = source.size == source.population and not source.with_replacement
+    if exhausted:
+        source.alive.radius_array[:] = 0.0
+    else:
+        rule.fill_radius(source, 1)
     return Outcome(
         source.alive,
         StopReason.EXHAUSTED if exhausted else StopReason.BUDGET,
         exact=exhausted,
         n_multiplies=source.n_multiplies,
         n_rounds=1,
-        delta_spent=0.0 if exhausted else contest.limits.delta,
+        delta_spent=0.0 if exhausted else delta,
     )

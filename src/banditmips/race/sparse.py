@@ -19,7 +19,7 @@ from banditmips.atoms.sparse import SparseStore
 from banditmips.core.sparse_batch import WIDTH, best_rows, column_products_of_many, roundings, row_products_of_many
 from banditmips.core.sparse_products import PlaceError, SparseProducts
 from banditmips.race.atom_set import candidates_of
-from banditmips.race.ways import why_not_sampled
+from banditmips.race.situation import why_not_sampled
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options

@@ -1,4 +1,4 @@
-"""What a query samples: coordinates, cached coordinates, lines; and when there is nothing to sample for.
+"""What a query samples: coordinates, cached coordinates, lines.
 
 Atoms in memory are sampled coordinate by coordinate. Where one coordinate costs as much as its whole line (pages of a
 file, chunks), a race begins on cached coordinates, if an index has them, and goes on with lines.
@@ -7,59 +7,27 @@ file, chunks), a race begins on cached coordinates, if an index has them, and go
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from banditmips.atoms.packed import PackedStore
-from banditmips.atoms.parts import PartStore, part_sums
+from banditmips.atoms.parts import PartStore
 from banditmips.atoms.sparse import SparseStore
-from banditmips.core.certain import ScoreMap
-from banditmips.core.numbers import permuted_coordinates
-from banditmips.core.rule import share_of_round
-from banditmips.core.sample_source import PerAtom
-from banditmips.core.statistics import PRODUCT
+from banditmips.core.sample_source import SampleSource
+from banditmips.core.survivors import Survivors
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
-from banditmips.race.plan import cells_needed
-from banditmips.race.readers import CachedReader, SparseReader, StoreReader
 from banditmips.race.rules import compares_pairs, make_sampler, name_of_bound
-from banditmips.race.sampled import Contest, Reader
-from banditmips.race.sampling import EVEN_ENOUGH_FOR_CACHE, Sampler, UniformSampler, unevenness
-from banditmips.race.schedule import (
-    FIRST_LINES,
-    MOST_LINES,
-    LimitedSchedule,
-    LineSchedule,
-    PackedSchedule,
-    Schedule,
-)
+from banditmips.race.sampled import Contest, Problem, Reader
+from banditmips.race.sampling import Sampler, UniformSampler, unevenness
+from banditmips.race.schedule import MOST_LINES, LimitedSchedule, LineSchedule, PackedSchedule, Schedule
+from banditmips.race.situation import Situation, share_of_first_round
 
-if TYPE_CHECKING:
-    from banditmips._search_options import Options
-    from banditmips.race.atom_set import AtomSet
-
-__all__ = [
-    "Situation",
-    "Way",
-    "coordinate_way",
-    "make_ways",
-    "way_to_measure",
-    "why_not_sampled",
-    "worth_going_on",
-]
+__all__ = ["Way", "coordinate_way", "make_ways", "way_to_measure", "worth_going_on"]
 
 _EVEN_LINES = 1.2
 """Up to this unevenness of the query's weight over lines, these are drawn uniformly."""
-_PROBED, _LINE_MARGIN = 32, 1.5
-"""Atoms and lines of a probe, at most; and how many times less than a scan short reads must promise to take."""
-_SPARSE_RACE = 100_000
-"""Stored entries of an atom from which on a race on a sparse matrix is faster than the product of the whole. On 500 x
-100,000 atoms a fifth of which was stored, a race took 130 microseconds for each atom, and a stored entry 1.35
-nanoseconds in the product."""
 _SPARSE_BUFFER, _SMALL_BUFFER = 1 / 16, 1 << 17
 """Sampled values that a race may hold, as a part of the stored entries (they take about 33 bytes each while they are
 gathered, so all together a sixth of the matrix), and what is always allowed."""
@@ -67,184 +35,19 @@ gathered, so all together a sixth of the matrix), and what is always allowed."""
 
 @dataclass(frozen=True)
 class Way:
-    """One thing to sample, and how.
-
-    Attributes
-    ----------
-    text
-        What it is, in words.
-    share
-        Part of all coordinates that lie in the sampler's population.
-    seen
-        Coordinates that an earlier way has seen.
-    lines
-        The query line by line, if lines are sampled.
-    """
+    """One thing to sample, and how; `text` says it in words."""
 
     text: str
+    problem: Problem
     reader: Reader
     sampler: Sampler
     schedule: Schedule
-    share: float
-    seen: NDArray[np.int64] | None = None
-    lines: QueryLines | None = None
 
-    def contest(self, contest: Contest) -> Contest:
-        """Turn a contest about all coordinates into one on what is sampled here."""
-        atoms = _scaled_needs(contest.atoms, self.share)
-        if self.lines is None:
-            return replace(contest, atoms=atoms)
-        n_seen = 0 if self.seen is None else contest.problem.cost(self.seen)
-        return replace(contest, atoms=atoms, problem=self.lines.problem(self.seen, n_seen))
-
-
-def _scaled_needs(atoms: PerAtom, share: float) -> PerAtom:
-    """What is known of atoms, if only a share of their scatter lies where it can be sampled."""
-    return PerAtom(atoms.row_scale, atoms.centers, share * atoms.needed_scatter, atoms.offsets)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A query before the race: all that a way is chosen by."""
-
-    atoms: AtomSet
-    options: Options
-    query: NDArray[np.float64]
-    objective: int
-    support: NDArray[np.int64]
-    scores: ScoreMap
-    k: int
-
-    @property
-    def check_finite(self) -> bool:
-        """Whether nobody has looked at the atoms before."""
-        return self.atoms.facts is None and not self.atoms.unchecked
-
-    def reader(self, cached: bool = False) -> StoreReader:
-        """Make a reader of coordinates and exact scores."""
-        # Visiting only the support costs a cache line for each product, so it pays where the support is small.
-        few = self.support.size <= self.query.size // 2
-        cache = self.atoms.cache if cached else None
-        kind = SparseReader if isinstance(self.atoms.store, SparseStore) else StoreReader
-        reader = (kind if cache is None else CachedReader)(
-            self.atoms.store,
-            self.query,
-            self.support if few else None,
-            self.objective,
-            self.scores,
-            check_finite=self.check_finite,
-            value_range=self.options.value_range if self.atoms.facts is None else None,
-        )
-        if isinstance(reader, CachedReader) and cache is not None:
-            reader.cache = cache
-        return reader
-
-    @property
-    def lined(self) -> PartStore | None:
-        """The store, if it is read in lines."""
-        store = self.atoms.store
-        return store if isinstance(store, PartStore) and store.line_width > 1 else None
-
-    @cached_property
-    def query_lines(self) -> QueryLines:
-        """The query line by line, weighted by its entries alone."""
-        assert self.lined is not None
-        return QueryLines(self.query, self.lined.line_width, self.objective)
-
-    def takes_cache(self) -> bool:
-        """Whether cached coordinates, which are uniform ones, suit the query and the options."""
-        return self.atoms.cache is not None and self.takes_uniform(self.query)
-
-    def takes_uniform(self, query: NDArray[np.float64]) -> bool:
-        """Whether uniform coordinates suit the options and a query, or its non-zero part."""
-        if self.options.sampling not in ("auto", "uniform") or self.options.replacement:
-            return False
-        is_product = self.objective == PRODUCT
-        return not is_product or (self.support.size > 0 and unevenness(query) <= EVEN_ENOUGH_FOR_CACHE)
-
-    def takes_packed(self) -> bool:
-        """Whether packed coordinates suit the query and the options: as cached ones, but zeros can be passed over."""
-        asked_for = self.options.sampling == "uniform" and not self.options.replacement
-        return asked_for or self.takes_uniform(self.query[self.support])
-
-    def why_exactly(self) -> str | None:
-        """Say why all exact scores are the better choice, if they are; None if a race may be."""
-        store = self.atoms.store
-        if isinstance(store, SparseStore):
-            return why_not_sampled(store) if self.options.minimise == "time" else None
-        if isinstance(store, PackedStore):
-            return self._why_exactly_packed(store)
-        if not isinstance(store, PartStore) or self.takes_cache():
-            return None
-        sampled = _share_of_first_round(store, store.n_lines)
-        if sampled * (store.line_time if self.options.minimise == "time" else 1.0) > MOST_LINES:
-            return f"atoms come in {store.n_lines} lines of {store.line_width:,} coordinates, too few to sample from"
-        returned = store.share_of_rows(self.k) if self.options.rescore else 0.0
-        if sampled + returned >= 1.0:
-            return f"a first sample takes {sampled:.0%} of all bytes, and the atoms returned {returned:.0%}"
-        expected = _share_of_first_round(store, store.n_lines) * store.line_time * self.lines_expected / FIRST_LINES
-        if _LINE_MARGIN * expected + returned > 1.0:
-            n_lines = f"{self.lines_expected:.0f} of {store.n_lines} lines"
-            return f"a probe of a few atoms expects about {n_lines} for dropping one"
-        return None
-
-    @cached_property
-    def lines_expected(self) -> float:
-        """Lines that dropping a typical atom is expected to take, by a probe of a few; 0 where none is needed.
-
-        A probe is needed where short reads take longer than long ones: there a race in vain costs more than it reads.
-        """
-        store, options = self.lined, self.options
-        if store is None or store.line_time == 1.0 or options.minimise != "time" or self.objective != PRODUCT:
-            return 0.0
-        lines = self.query_lines
-        n, population = store.shape[0], lines.lines.size
-        if population == 0:
-            return 0.0
-        rows = np.unique(np.linspace(0, n - 1, max(_PROBED // 8, min(n // 8, _PROBED))).astype(np.int64))
-        chosen = np.sort(lines.lines[permuted_coordinates(options.seed, population, 0, min(_PROBED, population))])
-        terms = np.zeros((rows.size, chosen.size))
-        for part in store.read_parts(rows, [store.line(number) for number in chosen.tolist()]):
-            terms[part.rows, part.span] += part_sums(part, None, self.query, self.objective)
-        needed = cells_needed(terms, n, self.k, options.absolute, not compares_pairs(options))
-        size, number = FIRST_LINES, 1
-        while size < population:
-            tail = options.delta * share_of_round(number) / (self.k * n)
-            # None is drawn twice; with few lines their spread is not known well, and one of them stands out by chance.
-            separated = float(stdtrit(size - 1, tail)) ** 2 * needed * (1.0 - size / population) <= size
-            if separated and np.log(size) / size <= 1.0 / np.log(1.0 / tail):
-                break
-            size, number = LineSchedule().next_size(size, population), number + 1
-        return float(size)
-
-    def _why_exactly_packed(self, store: PackedStore) -> str | None:
-        n, d = store.shape
-        if not store.is_whole and self.support.size and not self.takes_packed():
-            # Any other coordinates would have to be read by row, and then the row is as good as read.
-            packed = f"{store.order.size:,} of {d:,} coordinates"
-            return f"the query is too uneven for the uniform sample that is packed, {packed}"
-        returned = min(1.0, self.k * store.layout.rows_chunk[0] / n) if self.options.rescore else 0.0
-        if not self.takes_cache() and store.layout.coordinates_chunk[0] / d + returned >= 1.0:
-            return "a first sample and the atoms returned take all bytes"
-        return None
-
-
-def why_not_sampled(store: SparseStore) -> str | None:
-    """Say why the product of a sparse matrix takes less time than sampling it, if it does."""
-    if not store.has_columns:
-        return f"the matrix is stored by row: sampling columns would look at all {store.n_stored:,} entries"
-    mean = store.n_stored / store.shape[0]
-    if mean >= _SPARSE_RACE:
-        return None
-    return (
-        f"atoms have {mean:.3g} stored entries on average; from {_SPARSE_RACE:,} on a race is faster "
-        "(minimise='multiplies' samples all the same)"
-    )
-
-
-def _share_of_first_round(store: PartStore, n_lines: int) -> float:
-    """Part of all bytes that a race on these many lines reads at least."""
-    return FIRST_LINES * store.line_cost / max(n_lines, 1)
+    def source(self, contest: Contest, first: int = 0) -> SampleSource:
+        """All candidates at the beginning of the race, whose first round has so many cells at least."""
+        alive = Survivors(contest.candidates, contest.candidates.size, contest.k, contest.absolute)
+        schedule = self.schedule.starting_with(first)
+        return SampleSource(alive, contest.facts, self.problem, self.reader, self.sampler, schedule)
 
 
 def coordinate_way(situation: Situation, schedule: Schedule | None = None) -> Way:
@@ -262,10 +65,10 @@ def coordinate_way(situation: Situation, schedule: Schedule | None = None) -> Wa
         schedule = replace(schedule, max_buffer=max(int(_SPARSE_BUFFER * atoms.store.n_stored), _SMALL_BUFFER))
     return Way(
         f"coordinates {sampler.in_words}, bound {name_of_bound(options)}",
+        replace(situation.problem, share=support.size / situation.query.size),
         situation.reader(cached=sampler.follows_uniform_order),
         sampler,
         schedule,
-        support.size / situation.query.size,
     )
 
 
@@ -288,10 +91,10 @@ def make_ways(situation: Situation, n_candidates: int, schedule: Schedule | None
         ways.append(
             Way(
                 f"{cache.n_coordinates} cached coordinates, bound paired",
+                situation.problem,
                 situation.reader(cached=True),
                 UniformSampler(situation.query.size, situation.options.seed, None),
                 LimitedSchedule(limit=cache.n_coordinates),
-                share=1.0,
             )
         )
     lines = _line_way(situation, store, n_candidates, seen)
@@ -325,10 +128,10 @@ def _packed_way(situation: Situation, store: PackedStore, n_candidates: int) -> 
     )
     return Way(
         f"{n_packed} packed coordinates, bound {name_of_bound(situation.options)}",
+        replace(situation.problem, share=population / query.size),
         situation.reader(cached=everywhere),
         UniformSampler(query.size, seed, inside),
         schedule,
-        share=population / query.size,
     )
 
 
@@ -337,9 +140,9 @@ def way_to_measure(situation: Situation, n_candidates: int, size: int) -> tuple[
     way = make_ways(situation, n_candidates)[0]
     if isinstance(way.schedule, LimitedSchedule):
         return way, min(size, way.schedule.limit)
-    if way.lines is None:
+    if way.problem.widths is None:
         return way, size
-    n_lines = size // int(way.lines.widths[0])
+    n_lines = size // int(way.problem.widths[0])
     return (way, n_lines) if n_lines > 1 else (coordinate_way(situation), size)
 
 
@@ -349,8 +152,8 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
     squares = facts.column_squares if options.sampling == "optimal" and facts is not None else None
     lines = situation.query_lines
     if squares is not None:
-        lines = QueryLines(situation.query, store.line_width, situation.objective, squares)
-    if _share_of_first_round(store, lines.lines.size) > MOST_LINES:
+        lines = QueryLines(situation.problem, store.line_width, squares)
+    if share_of_first_round(store, lines.lines.size) > MOST_LINES:
         return None
     if options.sampling == "auto" and unevenness(lines.weights[lines.lines]) <= _EVEN_LINES:
         options = replace(options, sampling="uniform")
@@ -359,10 +162,8 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
     sampler = make_sampler(lines.weights, lines.lines, options, known, has_cache=False)
     reader = LineReader(
         store,
-        situation.query,
+        situation.problem,
         lines,
-        situation.objective,
-        situation.scores,
         None if facts is None else facts.means,
         situation.check_finite,
         long_reads=line_time > 1.0,
@@ -374,7 +175,7 @@ def _line_way(situation: Situation, store: PartStore, n_candidates: int, seen: N
         expected=situation.lines_expected,
     )
     text = f"{lines.lines.size} lines of {store.line_width} coordinates, {sampler.in_words}, bound paired"
-    return Way(text, reader, sampler, schedule, lines.share, seen, lines)
+    return Way(text, lines.problem(seen), reader, sampler, schedule)
 
 
 def worth_going_on(n_survivors: int, k: int, rescore: bool) -> bool:
