@@ -67,6 +67,27 @@ def test_pieces_are_done_here_if_all_threads_are_busy(monkeypatch):
         busy.close()
 
 
+def test_no_memory_for_another_thread_is_an_error_by_its_name_or_none_at_all(monkeypatch, tmp_path):
+    def no_room(thread):
+        raise RuntimeError("can't start new thread")
+
+    pool = LazyPool(2, "none")
+    monkeypatch.setattr(_threads, "_helpers", pool)
+    monkeypatch.setattr(threading.Thread, "start", no_room)
+    with helped_by(2), pytest.raises(MemoryError, match="no memory for another thread"):
+        in_pieces(lambda start, stop: None, 5, 1)
+    assert list(map_in_order(str, range(5), 2)) == list("01234")
+    path = tmp_path / "atoms.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(40, 3_000)))
+    with pytest.raises(MemoryError, match="no memory for another thread"):
+        bm.BanditMIPS(n_jobs=2).fit(bm.open_atoms(path, memory_limit=100_000))
+    monkeypatch.undo()
+    monkeypatch.setattr(_threads, "_helpers", pool)
+    with helped_by(2):
+        assert in_pieces(lambda start, stop: (start, stop), 4, 1) == [(0, 2), (2, 4)]
+    pool.close()
+
+
 @pytest.mark.parametrize("bad", [0, 2])
 def test_an_error_in_a_piece_is_raised(bad):
     def work(start, stop):

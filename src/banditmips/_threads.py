@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "n_threads", "pieces_of"]
+__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "n_threads", "pieces_of", "submit_to"]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -34,10 +34,25 @@ def map_in_order(work: Callable[[Item], Done], items: Sequence[Item], n_jobs: in
         return
     pool = ThreadPoolExecutor(n_threads)
     try:
-        yield from pool.map(work, items)
+        try:
+            done = pool.map(work, items)
+        except RuntimeError:  # the system has no memory for another thread
+            pool.shutdown(wait=True, cancel_futures=True)
+            done = map(work, items)
+        yield from done
     finally:
         # After Ctrl-C or an error, what has not begun is dropped.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def submit_to(pool: ThreadPoolExecutor, work: Callable[..., Done], *arguments: Any) -> Future[Done]:
+    """Let a thread do it; where there is no memory for another thread, that is the error, and the pool is closed."""
+    try:
+        return pool.submit(work, *arguments)
+    except RuntimeError as error:
+        # What is left in the pool's list must not be done later, when nobody waits for it any more.
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise MemoryError(f"there is no memory for another thread: {error}") from error
 
 
 class LazyPool:
@@ -62,7 +77,11 @@ class LazyPool:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix=self._name)
-            return self._pool.submit(work, *arguments)
+            try:
+                return submit_to(self._pool, work, *arguments)
+            except MemoryError:
+                self._pool = None
+                raise
 
     def close(self) -> None:
         """Let the threads go; they come back when they are needed."""
@@ -126,8 +145,9 @@ def in_pieces(work: Callable[[int, int], Done], n: int, least: int) -> list[Done
     first, *others = pieces_of(n, least)
     if not others:
         return [work(*first)]
-    waiting = [_helpers.submit(work, *piece) for piece in others]
+    waiting: list[Future[Done]] = []
     try:
+        waiting.extend(_helpers.submit(work, *piece) for piece in others)
         done = [work(*first)]
         # What no thread has begun by now is done here: others may be busy with the work of other queries.
         done += [

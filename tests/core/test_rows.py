@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import banditmips as bm
 from banditmips.core.rows import Rows, is_readable
 from banditmips.core.statistics import NEG_ABSOLUTE_DIFFERENCE, NEG_SQUARED_DIFFERENCE, PRODUCT
 
@@ -199,3 +200,17 @@ def test_rough_products_of_something_else_are_refused():
     for wrong, start, stop in ((query, 0, 4), (query, -1, 2), (query[:3].copy(), 0, 3)):
         with pytest.raises(IndexError, match=r"of 3, and . entries for 4 columns"):
             read.rough_products(wrong, start, stop)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 5])
+def test_one_column_is_contiguous_whatever_lies_between_it_and_the_next(dtype, n):
+    """As NumPy says in `flags`, by which others choose their way."""
+    numbers = np.arange(1.0, n + 1.0).astype(dtype)
+    for atoms in (numbers[:, np.newaxis], np.repeat(numbers[:, np.newaxis], 2, axis=1)[:, ::2]):
+        rows = Rows([atoms])
+        assert rows.are_contiguous
+        np.testing.assert_array_equal(rows.rough_products(np.full(1, 2.0, dtype=dtype), 0, n), 2.0 * numbers)
+        for options in ({}, {"objective": "correlation"}, {"objective": "neg_l1"}, {"minimise": "multiplies"}):
+            assert bm.search(atoms, np.ones((2, 1)), 1, **options).indices.shape == (2, 1)
+        assert bm.BanditMIPS().fit(atoms).search(np.ones(1)).indices.tolist() == [n - 1]

@@ -9,8 +9,16 @@ import numpy as np
 import scipy.sparse
 
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool", ">f8")
-FORMS = ("C", "F", "every second", "backwards", "csr", "csc", "coo", "lil", "list", "read-only")
-VALUES = ("normal", "zeros", "integers", "one outlier", "constant", "twins", "huge", "tiny", "needle", "nan", "inf")
+FORMS = (
+    *("C", "F", "every second", "backwards", "every second row", "columns backwards", "unaligned", "read-only", "list"),
+    *("csr", "csc", "coo", "lil", "bsr", "dok", "roomy csr"),
+)
+VALUES = (
+    *("normal", "zeros", "integers", "one outlier", "constant", "twins", "huge", "tiny", "level", "far apart"),
+    *("needle", "nan", "inf", "enormous"),
+)
+SIZES = (1e-300, 1e-160, 1e-38, 1.0, 1.0, 1e19, 1e38, 1e150)
+"""What rows that lie far apart are multiplied by."""
 
 
 def random_call(random: Random) -> dict[str, Any]:
@@ -26,7 +34,7 @@ def random_call(random: Random) -> dict[str, Any]:
         "shape": [_size(random), _size(random)],
         "dtype": random.choice(DTYPES),
         "form": random.choice(FORMS),
-        "values": random.choice([*VALUES[:8], *VALUES]),
+        "values": random.choice([*VALUES[:10], *VALUES]),
         "query_dtype": random.choice(["float64", "float64", "float32", "int8", "bool"]),
         "n_queries": random.choice([None, None, 0, 1, 3]),
         "k": random.choice([1, 1, 1, 2, 5, 60]) if random.random() < 0.95 else random.choice([0, -1, 2**40]),
@@ -90,8 +98,12 @@ def make_data(case: dict[str, Any]) -> tuple[Any, Any, np.ndarray[Any, Any] | No
         values[:] = 3
     elif kind == "twins":
         values[:] = values[:1]
-    elif kind in ("huge", "tiny"):
-        values *= 1e150 if kind == "huge" else 1e-160
+    elif kind in ("huge", "tiny", "enormous"):
+        values *= {"huge": 1e150, "tiny": 1e-160, "enormous": 1e200}[kind]
+    elif kind == "level":
+        values += 1e7
+    elif kind == "far apart":
+        values *= rng.choice(SIZES, size=(n, 1))
     elif kind in ("one outlier", "nan", "inf", "needle") and values.size:
         value = {"one outlier": 100.0, "nan": np.nan, "inf": -np.inf, "needle": 30.0}[kind]
         values *= 0.0 if kind == "needle" else 1.0
@@ -109,7 +121,7 @@ def make_data(case: dict[str, Any]) -> tuple[Any, Any, np.ndarray[Any, Any] | No
 
 
 def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
-    if form in ("csr", "csc", "coo", "lil"):
+    if form in ("csr", "csc", "coo", "lil", "bsr", "dok", "roomy csr"):
         return _sparse(atoms, form)
     if form == "F":
         return np.asfortranarray(atoms)
@@ -117,6 +129,14 @@ def _formed(atoms: np.ndarray[Any, Any], form: str) -> Any:
         return np.repeat(atoms, 2, axis=1)[:, ::2]
     if form == "backwards":
         return np.ascontiguousarray(atoms[::-1])[::-1]
+    if form == "every second row":
+        return np.repeat(atoms, 2, axis=0)[::2]
+    if form == "columns backwards":
+        return np.ascontiguousarray(atoms[:, ::-1])[:, ::-1]
+    if form == "unaligned":
+        room = np.empty(atoms.nbytes + 1, dtype=np.uint8)[1:].view(atoms.dtype).reshape(atoms.shape)
+        room[...] = atoms
+        return room
     if form == "list":
         return atoms.tolist()
     if form == "read-only":
@@ -128,6 +148,9 @@ def _sparse(atoms: np.ndarray[Any, Any], form: str) -> Any:
     """Make a sparse matrix of any dtype; SciPy can only be given some of them ready-made."""
     plain = np.float32 if atoms.dtype == np.float16 else atoms.dtype.newbyteorder("=")
     matrix = scipy.sparse.csr_array(atoms.astype(plain))
+    if form == "roomy csr":
+        matrix.data, matrix.indices = np.tile(matrix.data, 3), np.tile(matrix.indices, 3)
+        return matrix
     if form == "csr":
         return scipy.sparse.csr_array((matrix.data.astype(atoms.dtype), matrix.indices, matrix.indptr), matrix.shape)
     return matrix.asformat(form)
@@ -148,6 +171,20 @@ def all_scores(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[An
             norms = np.linalg.norm(atoms, axis=1) * np.linalg.norm(query)
             return np.where(norms > 0, atoms @ query / np.where(norms > 0, norms, 1), 0.0)
         return np.asarray(atoms @ query)
+
+
+def rounding(objective: str, atoms: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """By how much the score of each atom, taken for exact, may be another than the true one."""
+    if objective in ("cosine", "correlation"):
+        return np.full(len(atoms), 1e-4)
+    with np.errstate(over="ignore"):
+        if objective == "neg_sqeuclidean":
+            sizes = np.square(atoms).sum(axis=1) + np.square(query).sum()
+        elif objective == "neg_l1":
+            sizes = np.abs(atoms).sum(axis=1) + np.abs(query).sum()
+        else:
+            sizes = np.abs(atoms) @ np.abs(query)
+        return np.asarray(1e-9 * sizes + 1e-300)
 
 
 COMMANDS: tuple[tuple[str, ...], ...] = (

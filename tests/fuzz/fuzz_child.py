@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from fuzz_calls import all_scores, make_data
+from fuzz_calls import all_scores, make_data, rounding
 from fuzz_estimators import try_estimator
 from fuzz_files import FOLDERS, MAKERS, query, right_answer, sound
 
@@ -111,7 +111,7 @@ def _ask(case: dict[str, Any], atoms: Any, queries: Any, mask: Any, options: dic
         kept = {**kept, "bucket_size": case["bucket_size"]}
     if how != "more" or isinstance(atoms, list) or len(np.shape(atoms)) != 2 or atoms.shape[0] < 2:
         return bm.BanditMIPS(**options, **kept).fit(atoms).search(queries, k, mask=mask)
-    if not hasattr(atoms, "__getitem__"):  # a matrix of coordinates has no rows
+    if scipy.sparse.issparse(atoms):  # not every format has rows to choose
         atoms = atoms.tocsr()
     half = atoms.shape[0] // 2
     return bm.BanditMIPS(**options, **kept).fit(atoms[:half]).add(atoms[half:]).search(queries, k, mask=mask)
@@ -149,19 +149,16 @@ def _problem(
         found, scores, lower, upper = found[:n_found], scores[:n_found], lower[:n_found], upper[:n_found]
         if (found < 0).any() or (found >= n).any() or not allowed[found].all() or np.unique(found).size < found.size:
             return f"indices {found}"
-        scale = np.abs(dense).max() * np.abs(rows[i]).sum() + 1e-300
-        slack = 1e-4 * (1.0 if options.get("objective") in ("cosine", "correlation") else scale)
-        if options.get("objective") == "neg_sqeuclidean":
-            slack = 1e-4 * (np.square(dense).sum(axis=1).max() + np.square(rows[i]).sum())
-        if options.get("objective") == "neg_l1":
-            slack = 1e-4 * (np.abs(dense).sum(axis=1).max() + np.abs(rows[i]).sum())
-        if has_promise and ((truth[found] < lower - slack).any() or (truth[found] > upper + slack).any()):
+        slack = rounding(options.get("objective", "inner_product"), dense, rows[i])
+        outside = (truth[found] < lower - slack[found]) | (truth[found] > upper + slack[found])
+        if has_promise and outside.any():
             return f"true scores {truth[found]} outside {lower} to {upper}"
         ranked = np.abs(truth) if options.get("absolute") else truth
-        best = np.sort(ranked[allowed])[::-1][:n_found]
-        worst = best - options.get("epsilon", 0.0) - 2 * slack
-        if has_promise and (np.sort(ranked[found])[::-1] < worst).any():
-            return f"query {i}: found {found} of scores {ranked[found]}, the best are {best}"
+        best = np.flatnonzero(allowed)[np.argsort(-ranked[allowed])][:n_found]
+        found = found[np.argsort(-ranked[found])]
+        worst = ranked[best] - options.get("epsilon", 0.0) - slack[best] - slack[found]
+        if has_promise and (ranked[found] < worst).any():
+            return f"query {i}: found {found} of scores {ranked[found]}, the best are {ranked[best]}"
     return None
 
 

@@ -115,7 +115,9 @@ def _problem_of_neighbors(
         if np.unique(found).size < k or (found < 0).any() or (found >= len(atoms)).any() or (themselves and i in found):
             return f"row {i}: indices {found}"
         largest = np.abs(atoms).max() + np.abs(row).max()
-        scale = {"cosine": 1.0, "correlation": 1.0, "neg_l1": largest * row.size}.get(objective, largest**2 * row.size)
+        with np.errstate(over="ignore"):
+            square = np.square(largest) * row.size
+        scale = {"cosine": 1.0, "correlation": 1.0, "neg_l1": largest * row.size}.get(objective, square)
         slack = 1e-4 * scale + 1e-300
         if (np.abs(scores[i] - truth[found]) > slack).any():
             return f"row {i}: scores {scores[i]}, true {truth[found]}"
@@ -144,7 +146,8 @@ def _problem_of_pursuit(case: dict[str, Any], estimator: Any, atoms: Any, querie
         return f"coefficients of shape {coefficients.shape}, or not finite"
     if most is not None and (np.count_nonzero(coefficients, axis=1) > most).any():
         return f"more than {most} coefficients"
-    lengths = np.linalg.norm(dense, axis=1)
+    sizes = np.abs(dense).max(axis=1, keepdims=True)
+    lengths = sizes[:, 0] * np.linalg.norm(dense / np.where(sizes > 0.0, sizes, 1.0), axis=1)  # squares may overflow
     rest, whole = np.linalg.norm(rows - coefficients @ dense, axis=1), np.linalg.norm(rows, axis=1)
     if (rest > whole * (1 + 1e-6)).any():
         return f"the rest is {rest}, of rows of length {whole}"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._threads import count_threads, map_in_order
+from banditmips._threads import count_threads, map_in_order, submit_to
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
@@ -239,7 +239,7 @@ class FactsCollector:
                         if n_threads == 1:
                             self._merge_rows(block, self._look_at_rows(block), follower)
                         else:
-                            waiting.append((block, pool.submit(self._look_at_rows, block)))
+                            waiting.append((block, submit_to(pool, self._look_at_rows, block)))
                     merge_all_but(panels.n_waiting)
                     del panel, block  # before memory is taken for the next
                 merge_all_but(0)

@@ -69,9 +69,11 @@ cdef class Rows:
             self.segments[s].base = <const char*> cnp.PyArray_DATA(array)
             self.segments[s].first = self.n
             self.segments[s].row_stride, self.segments[s].column_stride = array.strides
+            if self.d == 1:  # between columns there is nothing: NumPy calls a row contiguous whatever it says of that
+                self.segments[s].column_stride = array.itemsize
             self.segments[s].dtype = _DTYPES[array.dtype.str[1:]]
             self.n += array.shape[0]
-        self.are_contiguous = all(array.strides[1] == array.itemsize for array in self.arrays)
+        self.are_contiguous = self.d == 1 or all(array.strides[1] == array.itemsize for array in self.arrays)
 
         down, across = map(abs, arrays[0].strides)
         self.are_columns = self.n_segments == 1 and not self.are_contiguous and down < across
