@@ -145,21 +145,13 @@ class PartStore(ABC):
         in_order = ascending.size == rows.size and np.array_equal(ascending, rows)
         target = out if in_order else np.empty((ascending.size, columns.size), dtype=out.dtype)
         if rows.size and columns.size:
-            self._gather_ascending(ascending, columns, target)
+            order = np.argsort(columns, kind="stable")
+            wanted = columns[order]
+            for part in self.read_parts(ascending, self.spans_of(wanted)):
+                low, high = np.searchsorted(wanted, (part.first_column, part.stop_column)).tolist()
+                target[part.rows][:, order[low:high]] = part.values[:, wanted[low:high] - part.first_column]
         if not in_order:
             out[...] = target[place]
-
-    def _gather_ascending(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[Any]) -> None:
-        d = self.shape[1]
-        if columns.size == d and np.array_equal(columns, np.arange(d)):  # whole rows: nothing has to be found
-            for part in self.read_parts(rows, [(0, d)]):
-                out[part.rows, part.first_column : part.stop_column] = part.values
-            return
-        order = np.argsort(columns, kind="stable")
-        wanted = columns[order]
-        for part in self.read_parts(rows, self.spans_of(wanted)):
-            low, high = np.searchsorted(wanted, (part.first_column, part.stop_column)).tolist()
-            out[part.rows][:, order[low:high]] = part.values[:, wanted[low:high] - part.first_column]
 
     def scores(
         self,

@@ -31,6 +31,7 @@ from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
+    from banditmips.atoms import AtomStore
 
 __all__ = ["Query"]
 
@@ -335,9 +336,7 @@ class Query:
         else:
             # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
             best = int(np.argmax(np.abs(products)))
-            values = np.empty((1, d))
-            store.gather(np.array([best]), np.arange(d), values)
-            largest = 4.0 * length_of(values[0])
+            largest = 4.0 * length_of(_row_of(store, best))
         return rounding_of_products(products.dtype, d, length_of(self._query), largest)
 
     def trace(self, outcome: Outcome) -> Trace:
@@ -392,3 +391,13 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
+
+
+def _row_of(store: AtomStore, row: int) -> NDArray[Any]:
+    """All entries of a row."""
+    values: NDArray[Any] = np.empty((1, store.shape[1]))
+    if isinstance(store, PartStore):
+        ((_, values),) = store.read_groups(np.array([row, row + 1]))
+    else:
+        store.gather(np.array([row]), np.arange(values.size), values)
+    return values.reshape(-1)
