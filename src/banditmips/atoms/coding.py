@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.axes import directions_of
 from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.facts import by_row, some_rows
 from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
@@ -75,7 +76,7 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
 
         def read(chosen: NDArray[np.int64]) -> NDArray[Any]:
             if isinstance(store, DenseStore):
-                return np.asarray(store.array[chosen])
+                return some_rows(store.array, chosen)
             if isinstance(store, PartStore):
                 values = np.empty((chosen.size, d), dtype=store.dtype)
                 for part in store.read_parts(chosen, [(0, d)]):
@@ -94,10 +95,12 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
         add_rows(store.array, rows, total)
         return total / rows.size, store.array[rows[::wanted]]
     some: list[NDArray[Any]] = []
-    step = wanted * max(1, min(1 << 22, affordable) // (wanted * d))
+    # Of atoms in Fortran order, some rows take a reading of all that is in memory.
+    together = affordable if isinstance(store, DenseStore) else min(1 << 22, affordable)
+    step = wanted * max(1, together // (wanted * d))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, rows.size, step):
-            values = np.ascontiguousarray(read(rows[start : start + step]), dtype=dtype)
+            values = by_row(read(rows[start : start + step]), dtype)
             add_rows(values, np.arange(len(values)), total)
             some.append(values[::wanted])
     return total / rows.size, np.concatenate(some)

@@ -25,19 +25,21 @@ __all__ = [
     "CONVERTED_ENTRIES",
     "AtomFacts",
     "FactsCollector",
+    "by_row",
     "collect_facts",
     "derived_scatter",
     "facts_bytes",
     "length_of",
     "lengths",
     "longest",
+    "some_rows",
 ]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
 _NEAR_ENTRIES = 1 << 17
 """Entries that stay in a processor's own cache from one look to the next."""
-_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
+_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 64
 """Entries that are looked at together where nothing has to be read or copied for it, and a number of which there is a
 multiple of rows: as many as make the sums of the columns, which each block has for itself, a small matter."""
 _STRIPE_ENTRIES = 1 << 22
@@ -48,7 +50,7 @@ CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
 """Columns of atoms in Fortran order that are copied together, where they have to be converted."""
-_TURNED_ROWS, _TURNED_ENTRIES = 64, 1 << 22
+_TURNED_ROWS, _TURNED_ENTRIES = 128, 1 << 23
 """Rows of floats in Fortran order that are copied together, so that what is read lies together; no more entries, nor
 fewer than 16 rows."""
 _LENGTH_PIECE = 1 << 15
@@ -304,7 +306,7 @@ class FactsCollector:
         else:
             step = max(1, _BLOCK_ENTRIES // d)
         for start in range(0, n_rows, step):
-            yield start, _by_row(values[start : start + step], dtype)
+            yield start, by_row(values[start : start + step], dtype)
 
     def _turned(self, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, rows) of values that lie column after column."""
@@ -392,16 +394,26 @@ def _stripes(panel: Panel) -> Iterator[Panel]:
         yield first_row + start, values[start : start + step]
 
 
-def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return values row after row: themselves, if they are so and of this type."""
     if abs(values.strides[0]) >= abs(values.strides[1]):
         return np.ascontiguousarray(values, dtype=dtype)
-    # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
     copied = np.empty(values.shape, dtype=dtype)
+    if values.dtype == dtype and values.strides[0] == dtype.itemsize:
+        turn(values, copied)
+        return copied
+    # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
     for first in range(0, values.shape[1], _TURNED_COLUMNS):
         part = slice(first, first + _TURNED_COLUMNS)
         copied[:, part] = values[:, part]
     return copied
+
+
+def some_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return some rows, in the order of the array: NumPy's own index would read one column after another for each."""
+    if abs(array.strides[0]) >= abs(array.strides[1]):
+        return np.asarray(array[rows])
+    return np.take(array.T, rows, axis=1).T
 
 
 def collect_facts(
