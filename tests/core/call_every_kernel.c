@@ -179,18 +179,27 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
 
     float *x = NEW(float, n, 0);
     uint8_t *dither = NEW(uint8_t, n, 0);
-    struct bm_centred rest;
     const double scale[2] = {0.5, 2};
     sum += k->scaled_rest_f32(c, a, 0.5, scale, n, x) + k->scaled_rest_f64(c, e, 0.5, scale, n, x);
     sum += k->largest_size(x, n);
-    k->centred(a, b, n, x, &rest);
+    const uint32_t *signs = NEW(uint32_t, (n + 31) / 32, 0);
+    double *squares = NEW(double, n, 0);
+    if (n > 0) {
+        struct bm_rest rest = {b, signs, x, 0, 0}, rest_of_doubles = {e, signs, x, 0, 0};
+        k->look_and_centre_f32(a, n, 0.5, squares, &seen, &rest);
+        k->look_and_centre_f64(c, n, 0.5, squares, &seen, &rest_of_doubles);
+        sum += rest.square + rest_of_doubles.square;
+    }
+    k->turn_f32(a, 4, 1, n, floats); /* one row, and one column */
+    k->turn_f64(c, 8 * n, n, 1, doubles);
     for (int64_t j = 0; j < n; j++) {
         x[j] = (float)(j % 29) / 9 - 1.3f;
         dither[j] = (uint8_t)(8 * (j % 31));
     }
-    if ((n & (n - 1)) == 0 && n > 0) k->hadamard(x, n);
-    k->flip_signs(x, NEW(uint32_t, (n + 31) / 32, 0), n, 0.5f);
-    k->exchange_halves(x, n / 2 * 2);
+    if ((n & (n - 1)) == 0 && n > 0) k->hadamard(x, n, 0.5f, signs);
+    k->flip_signs(x, signs, n);
+    k->exchange_halves(x, n / 2 * 2, NULL);
+    k->exchange_halves(x, n / 64 * 64, signs);
     uint64_t *codes = NEW(uint64_t, 5 * words, 0);
     for (int row = 0; row < 5; row++) k->pack_signs(x, n, codes + row * words);
     const int64_t ends[] = {0, n / 64 / 2 * 64, n};
@@ -231,7 +240,7 @@ int main(int argc, char **argv) {
     for (int bits = 0; bits <= 17; bits++) {
         float *x = calloc((size_t)1 << bits, sizeof *x);
         if (!x) return 2;
-        k->hadamard(x, (int64_t)1 << bits);
+        k->hadamard(x, (int64_t)1 << bits, 1, NULL);
         free(x);
     }
     printf("%s: every kernel called\n", k->name);

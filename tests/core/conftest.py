@@ -31,6 +31,12 @@ class Dither(ctypes.Structure):
     _fields_ = [("own", POINTER), ("levels_of_others", POINTER)]
 
 
+class Rest(ctypes.Structure):
+    """`struct bm_rest`."""
+
+    _fields_ = [("centre", POINTER), ("signs", POINTER), ("x", POINTER), ("product", DOUBLE), ("square", DOUBLE)]
+
+
 class ByteQueries(ctypes.Structure):
     """`struct bm_byte_queries`."""
 
@@ -63,21 +69,22 @@ class Kernels(ctypes.Structure):
         *_both_precisions("sqeuclidean_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("l1_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER),
+        *_both_precisions("look_and_centre", None, POINTER, INT64, DOUBLE, POINTER, POINTER, POINTER),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
         *_both_precisions("scaled_rest", DOUBLE, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
         ("largest_size", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64)),
         ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),
         ("reaching", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, POINTER)),
-        ("centred", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER)),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
+        *_both_precisions("turn", None, POINTER, INT64, INT64, INT64, POINTER),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),
         *_every_sparse("sparse_dot", POINTER, POINTER, INT64, POINTER, INT, POINTER),
         *_every_sparse("sparse_add", POINTER, POINTER, INT64, POINTER, POINTER),
         *_every_sparse("sparse_dots", POINTER, INT64, POINTER, POINTER),
-        ("hadamard", ctypes.CFUNCTYPE(None, POINTER, INT64)),
-        ("flip_signs", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, FLOAT)),
-        ("exchange_halves", ctypes.CFUNCTYPE(None, POINTER, INT64)),
+        ("flip_signs", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64)),
+        ("hadamard", ctypes.CFUNCTYPE(None, POINTER, INT64, FLOAT, POINTER)),
+        ("exchange_halves", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER)),
         ("pack_signs", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER)),
         (
             "quantise",
@@ -150,7 +157,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    return SimpleNamespace(**functions, Dither=Dither, ByteQueries=ByteQueries)
+    return SimpleNamespace(**functions, Dither=Dither, Rest=Rest, ByteQueries=ByteQueries)
 
 
 def _taking_arrays(function: Any) -> Callable[..., Any]:

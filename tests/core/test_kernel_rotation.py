@@ -7,7 +7,7 @@ from scipy.linalg import hadamard
 
 def transform(kernels, x):
     out = np.array(x, np.float32)
-    kernels.hadamard(out, out.size)
+    kernels.hadamard(out, out.size, 1.0, None)
     return out
 
 
@@ -44,21 +44,48 @@ def test_hadamard_of_the_largest_size(kernels):
     np.testing.assert_array_equal(transform(kernels, x), 3 * signs[0] - signs[1])
 
 
+def random_signs(rng, n):
+    """Words of bits, and -1 for every bit that is 1."""
+    words = rng.integers(0, 1 << 32, -(-n // 32), dtype=np.uint32)
+    return words, 1 - 2 * np.unpackbits(words.view(np.uint8), bitorder="little")[:n].astype(np.float32)
+
+
+@pytest.mark.parametrize("bits", [*range(14), 15, 17])
+def test_scale_and_signs_come_after_the_transform(kernels, bits):
+    rng = np.random.default_rng(bits)
+    x = rng.normal(size=1 << bits).astype(np.float32)
+    words, signs = random_signs(rng, x.size)
+    for scale in (0.75, 1 / np.sqrt(x.size)):
+        expected = transform(kernels, x) * np.float32(scale)
+        got = x.copy()
+        kernels.hadamard(got, got.size, scale, None)
+        np.testing.assert_array_equal(got, expected)
+        got = x.copy()
+        kernels.hadamard(got, got.size, scale, words)
+        np.testing.assert_array_equal(got, expected * signs)
+
+
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 1000, 4097])
 def test_flip_signs(kernels, n):
     rng = np.random.default_rng(n)
     x = rng.normal(size=n).astype(np.float32)
     x[: n // 3] = rng.choice(np.float32([0, -0.0, np.inf, -np.inf, np.nan]), n // 3)
-    words = rng.integers(0, 1 << 32, -(-n // 32), dtype=np.uint32)
-    flip = np.unpackbits(words.view(np.uint8), bitorder="little")[:n].astype(bool)
+    words, signs = random_signs(rng, n)
     got = x.copy()
-    kernels.flip_signs(got, words, n, 0.75)
-    np.testing.assert_array_equal(got, np.where(flip, -x, x) * np.float32(0.75))
+    kernels.flip_signs(got, words, n)
+    np.testing.assert_array_equal(got, x * signs)
 
 
-@pytest.mark.parametrize("n", [0, 2, 14, 16, 34, 64, 66, 1000, 4098])
+@pytest.mark.parametrize("n", [0, 2, 14, 16, 34, 64, 66, 128, 1000, 4098, 4160])
 def test_exchange_halves(kernels, n):
-    x = np.random.default_rng(n).normal(size=n).astype(np.float32)
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=n).astype(np.float32)
     first, last = x[: n // 2].astype(np.float64), x[n // 2 :].astype(np.float64)
-    kernels.exchange_halves(x, n)
-    np.testing.assert_allclose(x, np.concatenate([first + last, first - last]) * np.sqrt(0.5), atol=2e-6)
+    expected = np.concatenate([first + last, first - last]) * np.sqrt(0.5)
+    got = x.copy()
+    kernels.exchange_halves(got, n, None)
+    np.testing.assert_allclose(got, expected, atol=2e-6)
+    if n % 64 == 0:
+        words, signs = random_signs(rng, n)
+        kernels.exchange_halves(x, n, words)
+        np.testing.assert_array_equal(x, got * signs)

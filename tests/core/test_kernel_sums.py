@@ -1,5 +1,7 @@
 """Sums over rows in C against NumPy in long double, for every target of this machine."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -211,24 +213,46 @@ def test_the_largest_size(kernels, d):
     assert kernels.largest_size(x, d) == np.abs(x).max(initial=0.0)
 
 
-@pytest.mark.parametrize("d", SIZES)
+@pytest.mark.parametrize("d", SIZES[1:])
 @pytest.mark.parametrize("place", [np.asarray, unaligned])
-def test_an_atom_less_the_centre(kernels, d, place):
-    atom, centre = map(place, pair(d, "f32"))
-    x, out = np.full(d + 1, 99, np.float32), np.full(3, -1.0)
-    kernels.centred(atom, centre, d, x, out)
+def test_an_atom_less_the_centre(kernels, precision, d, place):
+    atom, centre = map(place, pair(d, precision))
+    look, look_and_centre = (getattr(kernels, f"{name}_{precision}") for name in ("look", "look_and_centre"))
+    words = np.random.default_rng(d).integers(0, 1 << 32, -(-d // 32), dtype=np.uint32)
+    signs = 1 - 2 * np.unpackbits(words.view(np.uint8), bitorder="little")[:d].astype(np.float32)
+
+    def look_at(squares):
+        x, seen = np.full(d + 1, 99, np.float32), np.zeros(4)
+        rest = kernels.Rest(centre.ctypes.data, words.ctypes.data, x.ctypes.data, 7.0, 5.0)
+        look_and_centre(atom, d, 2.5, squares, seen, ctypes.addressof(rest))
+        assert x[d] == 99
+        return x[:d], seen, rest
+
+    squares, expected_squares, expected_seen = np.full(d, 2.0), np.full(d, 2.0), np.zeros(4)
+    x, seen, rest = look_at(squares)
     exact = atom.astype(np.float64) - centre
-    np.testing.assert_array_equal(x[:d], exact.astype(np.float32))
-    assert x[d] == 99
+    np.testing.assert_array_equal(x, exact.astype(np.float32) * signs)
     # The differences themselves are exact in double precision here, so only the sums round.
     products = exact * centre
-    assert out[0] == pytest.approx(products.sum(), abs=1e-13 * np.abs(products).sum() + 1e-300)
-    assert out[1] == pytest.approx((exact**2).sum(), rel=1e-13)
-    assert out[2] == np.abs(exact).max(initial=0.0)
-    if d:
-        atom[d // 2] = np.nan
-        kernels.centred(atom, centre, d, x, out)
-        assert np.isnan(out[2])
+    assert rest.product - 7.0 == pytest.approx(products.sum(), abs=1e-13 * np.abs(products).sum() + 1e-14)
+    assert rest.square - 5.0 == pytest.approx((exact**2).sum(), rel=1e-13, abs=1e-14)
+    look(atom, d, 2.5, expected_squares, expected_seen)
+    np.testing.assert_array_equal(squares, expected_squares)
+    np.testing.assert_array_equal(seen, expected_seen)
+    np.testing.assert_array_equal(look_at(None)[0], x)
+    atom[d // 2] = np.nan
+    assert np.isnan(look_at(squares)[2].square)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (1, 100), (100, 1), (16, 16), (31, 33), (47, 70), (64, 17)])
+@pytest.mark.parametrize("gap", [0, 5])
+def test_columns_are_turned_into_rows(kernels, precision, shape, gap):
+    n, d = shape
+    columns = unaligned(np.random.default_rng(n).normal(size=d * (n + gap)).astype(PRECISIONS[precision]))
+    rows = np.full(n * d + 1, 99, columns.dtype)
+    getattr(kernels, f"turn_{precision}")(columns, (n + gap) * columns.itemsize, n, d, rows)
+    np.testing.assert_array_equal(rows[:-1].reshape(n, d), columns.reshape(d, n + gap)[:, :n].T)
+    assert rows[-1] == 99
 
 
 @pytest.mark.parametrize("d", SIZES)

@@ -25,6 +25,8 @@ _ATOMS_FOR_FIRST, _ATOMS_FOR_AXIS = 128, 512
 """Atoms for the first axis, and for each if there are more: it takes the memory of one of them, and a query about as
 long as one."""
 
+_COLUMNS_TOGETHER = 1 << 13
+"""Columns of some atoms that are multiplied together: they stay in a processor's own cache."""
 _FINE_SQUARES = (1e-60, 1e60)
 """Sums of squares of rows whose products in single precision neither overflow nor lose digits."""
 _ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
@@ -78,34 +80,47 @@ def directions_of(some: NDArray[Any], n: int) -> NDArray[Any] | None:
     if most < 1:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
-        rest = some - some.mean(axis=1, keepdims=True)
-        gram = (rest @ rest.T).astype(np.float64)
-    if not np.isfinite(gram).all():
+        means = some.mean(axis=1, keepdims=True)
+        gram = _gram(some, means)
+    if not np.isfinite(gram).all() or _n_directions(gram[::2, ::2], most) == 0:
         return None
+    rest = some - means
     tried = _main_directions(rest[::2], gram[::2, ::2], most)
-    if tried is None:
-        return None
     left = _parts_left(some[1::2].mean(axis=1, dtype=np.float64), rest[1::2], gram[1::2, 1::2].diagonal(), tried)
     count = int(np.flatnonzero(left <= _ENOUGH * left.min())[0])
-    if count == 0 or left[count] > _WORTH * left[0]:
+    if count == 0 or left[count] > _WORTH * left[0] or _n_directions(gram, count) == 0:
         return None
     return _main_directions(rest, gram, count)
 
 
-def _main_directions(rest: NDArray[Any], gram: NDArray[np.float64], most: int) -> NDArray[Any] | None:
-    """Orthonormal directions in which these rows, whose sums are 0, have the most of their squares."""
-    squares, vectors = np.linalg.eigh(gram)
-    squares, vectors = squares[::-1], vectors[:, ::-1]
+def _gram(some: NDArray[Any], means: NDArray[Any]) -> NDArray[np.float64]:
+    """Products of the rows less their means with each other, a few columns at a time: most atoms have no axes, and of
+    those nobody needs a copy.
+    """
+    gram = np.zeros((len(some), len(some)))
+    for start in range(0, some.shape[1], _COLUMNS_TOGETHER):
+        part = some[:, start : start + _COLUMNS_TOGETHER] - means
+        gram += part @ part.T
+    return gram
+
+
+def _n_directions(gram: NDArray[np.float64], most: int) -> int:
+    """How many directions hold enough of the squares of rows with these products to be axes."""
+    squares = np.linalg.eigvalsh(gram)[::-1]
     if not _FINE_SQUARES[0] < squares[0] < _FINE_SQUARES[1]:
-        return None
+        return 0
     left, count = float(squares.sum()), 0
     least = _ROUNDING * left
     while count < most and squares[count] >= max(_LEAST_SHARE * left, least):
         left -= float(squares[count])
         count += 1
-    if count == 0:
-        return None
-    raw = (vectors[:, :count].T.astype(rest.dtype) @ rest).astype(np.float64)
+    return count
+
+
+def _main_directions(rest: NDArray[Any], gram: NDArray[np.float64], most: int) -> NDArray[Any]:
+    """Orthonormal directions in which these rows, whose sums are 0, have the most of their squares: one at least."""
+    vectors = np.linalg.eigh(gram)[1][:, ::-1]
+    raw = (vectors[:, : _n_directions(gram, most)].T.astype(rest.dtype) @ rest).astype(np.float64)
     raw -= raw.mean(axis=1, keepdims=True)
     return np.ascontiguousarray(np.linalg.qr(raw.T)[0].T, dtype=rest.dtype)
 

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.axes import directions_of
 from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.facts import by_row, some_rows
 from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.codes import MAX_BITS, Codes, bytes_for_atom
+from banditmips.core.entries import add_rows
 
 __all__ = ["CodesKeeper", "CodesSize", "codes_size", "first_look"]
 
@@ -74,7 +76,7 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
 
         def read(chosen: NDArray[np.int64]) -> NDArray[Any]:
             if isinstance(store, DenseStore):
-                return np.asarray(store.array[chosen])
+                return some_rows(store.array, chosen)
             if isinstance(store, PartStore):
                 values = np.empty((chosen.size, d), dtype=store.dtype)
                 for part in store.read_parts(chosen, [(0, d)]):
@@ -87,29 +89,34 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
     # Of an entry there are up to four copies in double precision while axes are looked for.
     affordable = _MOST_LOOKED_AT if not isinstance(store, PartStore) else min(store.memory_limit // 32, _MOST_LOOKED_AT)
     wanted = -(-rows.size // max(1, min(_LEAST_CENTRED, affordable // d)))
+    dtype = np.dtype(np.float32 if store.dtype.itemsize <= 4 else np.float64)
     total = np.zeros(d)
+    if isinstance(store, DenseStore) and store.array.flags.c_contiguous and store.dtype == dtype:
+        add_rows(store.array, rows, total)
+        return total / rows.size, store.array[rows[::wanted]]
     some: list[NDArray[Any]] = []
-    step = wanted * max(1, min(1 << 22, affordable) // (wanted * d))
+    # Of atoms in Fortran order, some rows take a reading of all that is in memory.
+    together = affordable if isinstance(store, DenseStore) else min(1 << 22, affordable)
+    step = wanted * max(1, together // (wanted * d))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, rows.size, step):
-            values = read(rows[start : start + step])
-            total += values.sum(axis=0, dtype=np.float64)
-            some.append(values[::wanted].astype(np.float32 if store.dtype.itemsize <= 4 else np.float64))
+            values = by_row(read(rows[start : start + step]), dtype)
+            add_rows(values, np.arange(len(values)), total)
+            some.append(values[::wanted])
     return total / rows.size, np.concatenate(some)
 
 
 class CodesKeeper:
-    """Encodes whole rows as they are read."""
+    """Encodes whole rows as they are looked at (`banditmips.atoms.following.LookingKeeper`)."""
 
-    wants_given, wants_rows = False, True
+    wants_rows = True
 
     def __init__(self, codes: Codes) -> None:
         self.codes = codes
 
-    def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
-        """Encode rows, of which the first one is this."""
-        assert first_column == 0
-        self.codes.encode(first_row, values)
+    def look(self, first_row: int, values: NDArray[Any], *learnt: NDArray[np.float64]) -> tuple[float, float]:
+        """Look at rows, of which the first one is this, and encode them."""
+        return self.codes.look_and_encode(first_row, values, *learnt)
 
     def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
         """Return the codes of the first rows."""

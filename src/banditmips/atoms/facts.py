@@ -14,32 +14,34 @@ from numpy.typing import NDArray
 from banditmips._threads import count_threads, map_in_order, submit_to
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
+from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper, LookingKeeper
 from banditmips.atoms.panels import Panel, Panels
 from banditmips.atoms.parts import all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
-from banditmips.core.entries import look_at
+from banditmips.core.entries import look_at, turn
 
 __all__ = [
     "CONVERTED_ENTRIES",
     "AtomFacts",
     "FactsCollector",
+    "by_row",
     "collect_facts",
     "derived_scatter",
     "facts_bytes",
     "length_of",
     "lengths",
     "longest",
+    "some_rows",
 ]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
 _NEAR_ENTRIES = 1 << 17
 """Entries that stay in a processor's own cache from one look to the next."""
-_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 32
-"""Entries and rows that are looked at together where nothing has to be read or copied for it: as many as make the sums
-of the columns, which each block has for itself, a small matter."""
+_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY = 1 << 22, 64
+"""Entries that are looked at together where nothing has to be read or copied for it, and a number of which there is a
+multiple of rows: as many as make the sums of the columns, which each block has for itself, a small matter."""
 _STRIPE_ENTRIES = 1 << 22
 """Entries of a panel that are looked at together: a thread's work for some milliseconds."""
 _MOST_THREADS = 8
@@ -47,7 +49,10 @@ _MOST_THREADS = 8
 CONVERTED_ENTRIES = 1 << 17
 """Entries that are converted to floats together (a whole row in any case)."""
 _TURNED_COLUMNS = 64
-"""Columns of atoms in Fortran order that are copied together."""
+"""Columns of atoms in Fortran order that are copied together, where they have to be converted."""
+_TURNED_ROWS, _TURNED_ENTRIES = 128, 1 << 23
+"""Rows of floats in Fortran order that are copied together, so that what is read lies together; no more entries, nor
+fewer than 16 rows."""
 _LENGTH_PIECE = 1 << 15
 """Entries whose squares are summed together."""
 _LEAST_SQUARES = 1e-280
@@ -161,6 +166,7 @@ class _Seen(NamedTuple):
     high: float
 
 
+_Keepers = Sequence[Keeper | LookingKeeper]
 _SeenRows = tuple[_Seen, NDArray[np.float64]]
 """What was seen of whole rows, and their squares by column."""
 
@@ -173,7 +179,7 @@ class FactsCollector:
     argument : str
         What an error calls the atoms.
     keepers
-        Those who keep something of what is read (`Keeper`).
+        Those who keep something of what is read (`Keeper`; or one `LookingKeeper`, where whole rows are added).
 
     Attributes
     ----------
@@ -184,11 +190,11 @@ class FactsCollector:
         The smallest and the largest entry.
     """
 
-    def __init__(
-        self, n: int, d: int, argument: str = "atoms", keepers: Sequence[Keeper] = (), check: bool = True
-    ) -> None:
+    def __init__(self, n: int, d: int, argument: str = "atoms", keepers: _Keepers = (), check: bool = True) -> None:
         self._argument = argument
         self._keepers = keepers
+        self._takers = [keeper for keeper in keepers if not isinstance(keeper, LookingKeeper)]
+        self._lookers = [keeper for keeper in keepers if isinstance(keeper, LookingKeeper)]
         self._checks = check
         self._counts = np.zeros(n, dtype=np.int64)
         # Means are held as differences from a number close to them, which keep more digits.
@@ -196,6 +202,7 @@ class FactsCollector:
         self.scatter = np.zeros(n)
         self.column_squares = np.zeros(d)
         self._free_columns: deque[NDArray[np.float64]] = deque()
+        self._free_rows: deque[NDArray[Any]] = deque()
         self.range = np.array([np.inf, -np.inf])
 
     @property
@@ -218,7 +225,9 @@ class FactsCollector:
 
         Blocks are the same and are added up in the same order at any number of threads: so are the facts, to the bit.
         """
-        blocks = list(store.blocks(max(_ENTRIES_IN_MEMORY, _ROWS_IN_MEMORY * store.shape[1])))
+        d = store.shape[1]
+        n_rows = max(_ENTRIES_IN_MEMORY // (_ROWS_IN_MEMORY * d), 1) * _ROWS_IN_MEMORY
+        blocks = list(store.blocks(n_rows * d))
         for block, seen in zip(blocks, map_in_order(self._look_at_rows, blocks, n_jobs), strict=True):
             self._merge_rows(block, seen, follower)
 
@@ -269,15 +278,51 @@ class FactsCollector:
         """Look at entries; add to `column_squares`, and leave what was gathered so far of other rows as it is."""
         means, scatter = np.empty(len(values)), np.empty(len(values))
         low, high = np.inf, -np.inf
-        for start, floats in _as_floats(values):
+        for start, floats in self._as_floats(values):
             rows, row = slice(start, start + len(floats)), first_row + start
-            bases = self._bases[row : row + len(floats)]
-            seen = look_at(floats, bases, means[rows], scatter[rows], column_squares)
+            learnt = self._bases[row : row + len(floats)], means[rows], scatter[rows], column_squares
+            for keeper in self._lookers:
+                assert first_column == 0
+                seen = keeper.look(row, floats, *learnt)
+            if not self._lookers:
+                seen = look_at(floats, *learnt)
             self._check(row, first_column, floats, means[rows], scatter[rows])
-            for keeper in self._keepers:
-                keeper.add(row, values[rows] if keeper.wants_given else floats, first_column)
+            for taker in self._takers:
+                taker.add(row, values[rows] if taker.wants_given else floats, first_column)
             low, high = min(low, seen[0]), max(high, seen[1])
         return _Seen(means, scatter, low, high)
+
+    def _as_floats(self, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, rows in single or double precision); those that have to be copied a few at a time."""
+        dtype, (n_rows, d) = values.dtype, values.shape
+        ready = dtype in (np.float32, np.float64) and dtype.isnative
+        if not ready:
+            dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+            step = max(1, CONVERTED_ENTRIES // d)
+        elif values.flags.c_contiguous:
+            # Rows that lie ready are handed on a few at a time if others want them, who then find them in the cache.
+            step = max(1, _NEAR_ENTRIES // d) if self._takers else n_rows
+        elif values.strides[0] == dtype.itemsize:
+            yield from self._turned(values)
+            return
+        else:
+            step = max(1, _BLOCK_ENTRIES // d)
+        for start in range(0, n_rows, step):
+            yield start, by_row(values[start : start + step], dtype)
+
+    def _turned(self, values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Yield (first row, rows) of values that lie column after column."""
+        d = values.shape[1]
+        step = min(_TURNED_ROWS, max(_TURNED_ENTRIES // (16 * d), 1) * 16)
+        try:
+            room = self._free_rows.pop()
+        except IndexError:
+            room = np.empty((step, d), dtype=values.dtype)
+        for start in range(0, len(values), step):
+            columns = values[start : start + step]
+            turn(columns, room[: len(columns)])
+            yield start, room[: len(columns)]
+        self._free_rows.append(room)
 
     def _check(
         self, first_row: int, first_column: int, values: NDArray[Any], means: NDArray[Any], scatter: NDArray[Any]
@@ -351,35 +396,31 @@ def _stripes(panel: Panel) -> Iterator[Panel]:
         yield first_row + start, values[start : start + step]
 
 
-def _as_floats(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield (first row, rows in single or double precision); those that have to be copied a few at a time."""
-    dtype = values.dtype
-    if dtype in (np.float32, np.float64) and dtype.isnative:
-        # Rows that lie ready are handed on a few at a time, so that the next to look at them finds them in the cache.
-        entries = _NEAR_ENTRIES if values.flags.c_contiguous else _BLOCK_ENTRIES
-        step = max(1, entries // values.shape[1])
-    else:
-        dtype = np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
-        step = max(1, CONVERTED_ENTRIES // values.shape[1])
-    for start in range(0, len(values), step):
-        yield start, _by_row(values[start : start + step], dtype)
-
-
-def _by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return values row after row: themselves, if they are so and of this type."""
     if abs(values.strides[0]) >= abs(values.strides[1]):
         return np.ascontiguousarray(values, dtype=dtype)
-    # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
     copied = np.empty(values.shape, dtype=dtype)
+    if values.dtype == dtype and values.strides[0] == dtype.itemsize:
+        turn(values, copied)
+        return copied
+    # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
     for first in range(0, values.shape[1], _TURNED_COLUMNS):
         part = slice(first, first + _TURNED_COLUMNS)
         copied[:, part] = values[:, part]
     return copied
 
 
+def some_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return some rows, in the order of the array: NumPy's own index would read one column after another for each."""
+    if abs(array.strides[0]) >= abs(array.strides[1]):
+        return np.asarray(array[rows])
+    return np.take(array.T, rows, axis=1).T
+
+
 def collect_facts(
     store: AtomStore,
-    keepers: Sequence[Keeper] = (),
+    keepers: _Keepers = (),
     n_jobs: int = 1,
     check: bool = True,
     follower: Follower = NO_FOLLOWER,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from banditmips.atoms.facts import FactsCollector
 
-__all__ = ["NO_FOLLOWER", "Follower", "Keeper"]
+__all__ = ["NO_FOLLOWER", "Follower", "Keeper", "LookingKeeper"]
 
 
 class Keeper(Protocol):
@@ -28,6 +29,25 @@ class Keeper(Protocol):
 
     def add(self, first_row: int, values: NDArray[Any], first_column: int) -> None:
         """Take entries, the first of which is at this row and column."""
+
+    def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
+        """Return what is kept of the first rows, by name; what is put there is kept instead."""
+
+
+@runtime_checkable
+class LookingKeeper(Protocol):
+    """Keeps something of whole rows while it looks at them for the facts: faster than one after the other.
+
+    Attributes
+    ----------
+    wants_rows : bool
+        True.
+    """
+
+    wants_rows: bool
+
+    def look(self, first_row: int, values: NDArray[Any], *learnt: NDArray[np.float64]) -> tuple[float, float]:
+        """Do what `banditmips.core.entries.look_at` does, and keep something of these rows."""
 
     def known_of(self, n_rows: int) -> dict[str, NDArray[Any]]:
         """Return what is kept of the first rows, by name; what is put there is kept instead."""

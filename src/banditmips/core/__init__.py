@@ -27,7 +27,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     survivors
     source            <- survivors
     rotation          <- kernels, numbers
-    codes             <- kernels, rotation
+    codes             <- entries, kernels, rotation
     measuring         <- codes, kernels, rotation
     rows              <- kernels
     passes            <- kernels, rows

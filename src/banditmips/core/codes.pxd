@@ -1,14 +1,19 @@
 from libc.stdint cimport int64_t, uint64_t
 
+from banditmips.core.entries cimport real
+from banditmips.core.kernels cimport bm_rest
 from banditmips.core.rotation cimport Rotation
+
 
 cdef enum:
     MAX_RUNGS = 40
 
 
-ctypedef fused real:
-    float
-    double
+cdef class EncodingRoom:
+    cdef void* _memory
+    cdef float* x
+    cdef uint64_t* planes
+    cdef double[MAX_RUNGS] sums
 
 
 cdef class Codes:
@@ -30,7 +35,10 @@ cdef class Codes:
     cdef const int64_t[::1] _ends
     cdef const float[:, ::1] _scales, _errors
     cdef const uint64_t[:, ::1] _first, _rest, _finer
-    cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil
+    cdef bint _is_of_this_precision(self, const real* v) noexcept nogil
+    cdef bm_rest _rest_in(self, float* x) noexcept nogil
+    cdef int _take_centre_off(self, const real* v, float* x, bm_rest* rest) noexcept nogil
+    cdef void _encode_row(self, const real* v, int64_t row, EncodingRoom room, bm_rest* rest) noexcept nogil
     cdef void _store(self, int64_t row, double unit, double square, uint64_t* planes, double* sums) noexcept nogil
     cdef void _unknown(self, int64_t row) noexcept nogil
     cdef void _put(self, int64_t rung, int64_t row, double scale, double error) noexcept nogil

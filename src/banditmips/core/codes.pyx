@@ -13,19 +13,22 @@ numbers: its *scale* ``|r|^2 / <x, r>`` and its *error*, the deviation for ``|p|
 
 from libc.float cimport FLT_MAX, FLT_MIN
 from libc.math cimport INFINITY, frexp, isfinite, ldexp, sqrt
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 import numpy as np
 
-from banditmips.core.kernels cimport bm_centred, bm_kernels
+from banditmips.core.entries cimport Learnt, learnt_in, look_at_row
+from banditmips.core.kernels cimport bm_kernels, bm_rest
 
 MAX_BITS = 4
 _FIRST_CELLS = 2048
 _GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
 cdef double[5] GRID_STEPS = _GRID_STEPS
 """The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
+cdef enum:
+    ALIGNED = 64  # bytes from which vectors are read the fastest
 cdef double LEAST_LENGTH = 1e-32, MOST_LENGTH = 1e32
 """Between these, scales and errors are within single precision."""
 
@@ -162,12 +165,22 @@ cdef class Codes:
         )
         return both
 
-    def encode(self, int64_t first_row, atoms):
-        """Make the codes of some atoms, given as a contiguous matrix of single or double precision."""
+    def look_and_encode(self, int64_t first_row, atoms, bases, means, scatters, column_squares):
+        """Make the codes of some atoms, and learn what `banditmips.core.entries.look_at` does, in one pass.
+
+        The atoms are a contiguous matrix of single or double precision; returned is their range.
+        """
         if first_row < 0 or first_row + atoms.shape[0] > self.n or atoms.shape[1] != self.rotation.d:
             raise ValueError(f"rows {first_row} to {first_row + atoms.shape[0]} of {self.n} cannot be encoded")
-        if atoms.shape[0]:
-            _encode(self, first_row, atoms)
+        if not self.single_centre:
+            atoms = atoms.astype(np.float64, copy=False)
+        return _look_and_encode(self, first_row, atoms, bases, means, scatters, column_squares)
+
+    def encode(self, int64_t first_row, atoms):
+        """Make the codes of some atoms, given as a contiguous matrix of single or double precision."""
+        n = atoms.shape[0]
+        if n:
+            self.look_and_encode(first_row, atoms, np.full(n, np.nan), np.empty(n), np.empty(n), np.zeros(atoms.shape[1]))
 
     cdef double centre_at(self, int64_t j) noexcept nogil:
         return self._centre32[j] if self.single_centre else self._centre64[j]
@@ -209,49 +222,71 @@ cdef class Codes:
             return bm_kernels().scaled_rest_f32(v, &self._centre32[0], part, scale, self.rotation.d, out)
         return bm_kernels().scaled_rest_f64(v, &self._centre64[0], part, scale, self.rotation.d, out)
 
-    cdef void _encode_row(self, const real* v, int64_t row, float* x, uint64_t* planes, double* sums) noexcept nogil:
+    cdef bint _is_of_this_precision(self, const real* v) noexcept nogil:
+        """Whether atoms are of the centre's precision."""
+        return self.single_centre if real is float else not self.single_centre
+
+    cdef bm_rest _rest_in(self, float* x) noexcept nogil:
+        """Say where to put what is left of an atom of the centre's precision."""
+        cdef bm_rest rest
+        rest.centre = <const void*> &self._centre32[0] if self.single_centre else <const void*> &self._centre64[0]
+        rest.signs, rest.x, rest.product, rest.square = &self.rotation.signs[0, 0], x, 0.0, 0.0
+        return rest
+
+    cdef int _take_centre_off(self, const real* v, float* x, bm_rest* rest) noexcept nogil:
+        """Do what `look_at_row` does for `rest`, of any atom; return the exponent of the power of two that x is a part of.
+
+        Scaled before they become single precision, numbers neither over- nor underflow. Sums that are not finite say that
+        this cannot be done.
+        """
         cdef int64_t j, d = self.rotation.d
-        cdef double along = 0.0, unit = 1.0
-        cdef bm_centred rest
         cdef int exponent = 0
+        cdef double largest = 0.0
+        if real is double:
+            largest = self.scaled_rest(v, 1.0, &exponent, x)
+        else:
+            for j in range(d):
+                largest = max(largest, abs(<double> v[j] - self.centre_at(j)))
+            exponent = exponent_of(largest)
+            for j in range(d):
+                x[j] = <float> ldexp(<double> v[j] - self.centre_at(j), -exponent)
+        rest.product = ldexp(1.0, exponent) * self.rest_product(x) if isfinite(largest) else largest
+        rest.square = bm_kernels().dot_f32(x, x, d)
+        bm_kernels().flip_signs(x, &self.rotation.signs[0, 0], d)
+        return exponent
+
+    cdef void _encode_row(self, const real* v, int64_t row, EncodingRoom room, bm_rest* rest) noexcept nogil:
+        """Encode an atom of which `rest` is left in the room's x, if both are of the same precision."""
+        cdef int64_t d = self.rotation.d
+        cdef float* x = room.x
+        cdef double unit = 1.0, square
+        # Between these limits single precision holds what counts; of floats nothing is left only if all are the centre's.
+        cdef double least = 1e-30 if real is float else 1e-18
+        cdef bint done = self._is_of_this_precision(v) and (
+            least * d < rest.square < 1.0 / least or (real is float and rest.square == 0.0)
+        )
+        if not done:
+            unit = ldexp(1.0, self._take_centre_off(v, x, rest))
         memset(x + d, 0, (self.rotation.width - d) * sizeof(float))
-        rest.largest = 0.0
-        if real is float and self.single_centre:
-            bm_kernels().centred(v, &self._centre32[0], d, x, &rest)
-            along = rest.product
-        if not 1e-15 < rest.largest < 1e15:
-            # Scaled by a power of two before they become single precision, so that nothing over- or underflows.
-            if real is double:
-                rest.largest = self.scaled_rest(v, 1.0, &exponent, x)
-            else:
-                rest.largest = 0.0
-                for j in range(d):
-                    rest.largest = max(rest.largest, abs(<double> v[j] - self.centre_at(j)))
-                exponent = exponent_of(rest.largest)
-                for j in range(d):
-                    x[j] = <float> ldexp(<double> v[j] - self.centre_at(j), -exponent)
-            unit = ldexp(1.0, exponent)
-            along = unit * self.rest_product(x)
-            rest.square = bm_kernels().dot_f32(x, x, d)
-        (<double*> &self._along[row])[0] = along
-        if not isfinite(along) or not isfinite(rest.largest):
+        square = rest.square
+        (<double*> &self._along[row])[0] = rest.product
+        if not isfinite(rest.product):
             (<double*> &self._along[row])[0] = 0.0
             self._unknown(row)
             return
-        cdef double square = rest.square
         if square > 0.0 and not LEAST_LENGTH < unit * sqrt(square) < MOST_LENGTH:
             self._unknown(row)
             return
-        self.rotation.apply(x)
+        self.rotation.apply_flipped(x)
         if self.n_bits > 1:
             bm_kernels().pack_grid(
                 x, self.n_cells, <float> max(GRID_STEPS[self.n_bits] * sqrt(square / self.rotation.width), 1e-30),
-                self.n_bits, planes, self.n_words, sums + MAX_RUNGS - 2,
+                self.n_bits, room.planes, self.n_words, room.sums + MAX_RUNGS - 2,
             )
         else:
-            bm_kernels().pack_signs(x, self.n_cells, planes)
-        bm_kernels().prefix_sizes(x, &self._ends[0], <int> self.n_rungs, sums)
-        self._store(row, unit, square, planes, sums)
+            bm_kernels().pack_signs(x, self.n_cells, room.planes)
+        bm_kernels().prefix_sizes(x, &self._ends[0], <int> self.n_rungs, room.sums)
+        self._store(row, unit, square, room.planes, room.sums)
 
     cdef void _unknown(self, int64_t row) noexcept nogil:
         """Say of an atom whose numbers are too large or too small that nothing is known."""
@@ -293,18 +328,34 @@ cdef class Codes:
                 self._put(t, row, unit * square / product, unit * sqrt(error / (self.rotation.width - 1.0)))
 
 
-def _encode(Codes codes, int64_t first_row, const real[:, ::1] atoms):
-    cdef int64_t i, width = codes.rotation.width
-    # One vector to be rotated, its planes, and what is summed over prefixes.
-    cdef float* x = <float*> malloc(width * sizeof(float))
-    cdef uint64_t* planes = <uint64_t*> malloc(codes.n_bits * (width // 64) * sizeof(uint64_t))
-    cdef double[MAX_RUNGS] sums
-    if x == NULL or planes == NULL:
-        free(x)
-        free(planes)
-        raise MemoryError("there is no memory for rotating an atom")
+cdef class EncodingRoom:
+    """Memory for one atom: the vector that is rotated, its planes, and what is summed over prefixes."""
+
+    def __cinit__(self, Codes codes):
+        cdef int64_t width = codes.rotation.width
+        self._memory = malloc(width * sizeof(float) + codes.n_bits * (width // 64) * sizeof(uint64_t) + ALIGNED)
+        if self._memory == NULL:
+            raise MemoryError("there is no memory for rotating an atom")
+        self.x = <float*> (<char*> self._memory + ALIGNED - <uintptr_t> self._memory % ALIGNED)
+        self.planes = <uint64_t*> (self.x + width)  # a multiple of 64 numbers behind
+
+    def __dealloc__(self):
+        free(self._memory)
+
+
+def _look_and_encode(
+    Codes codes, int64_t first_row, const real[:, ::1] atoms, double[::1] bases, double[::1] means,
+    double[::1] scatters, double[::1] column_squares,
+):
+    cdef Learnt learnt = learnt_in(bases, means, scatters, column_squares)
+    cdef EncodingRoom room = EncodingRoom(codes)
+    cdef const real* atom
+    cdef bm_rest rest
+    cdef int64_t i
     with nogil:
         for i in range(atoms.shape[0]):
-            codes._encode_row(&atoms[i, 0], first_row + i, x, planes, sums)
-    free(x)
-    free(planes)
+            atom = &atoms[i, 0]
+            rest = codes._rest_in(room.x)
+            look_at_row(atom, atoms.shape[1], i, &learnt, &rest if codes._is_of_this_precision(atom) else <bm_rest*> NULL)
+            codes._encode_row(atom, first_row + i, room, &rest)
+    return learnt.low, learnt.high

@@ -8,3 +8,9 @@ def look_at(
     scatters: NDArray[np.float64],
     column_squares: NDArray[np.float64],
 ) -> tuple[float, float]: ...
+def add_rows(
+    values: NDArray[np.float32] | NDArray[np.float64], rows: NDArray[np.int64], totals: NDArray[np.float64]
+) -> None: ...
+def turn(
+    values: NDArray[np.float32] | NDArray[np.float64], rows: NDArray[np.float32] | NDArray[np.float64]
+) -> None: ...

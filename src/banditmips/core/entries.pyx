@@ -1,15 +1,9 @@
 """The pass of `fit` over entries: means, scatters, squares of columns and the range, while the entries are at hand."""
 
-from libc.math cimport isnan
+from libc.math cimport INFINITY, isnan
 from libc.stdint cimport int64_t
 
-import numpy as np
-
-from banditmips.core.kernels cimport bm_kernels, bm_look
-
-ctypedef fused real:
-    float
-    double
+from banditmips.core.kernels cimport bm_kernels, bm_look, bm_rest
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
@@ -25,15 +19,20 @@ cdef struct RowState:
     double mean_lost
     double scatter
     double scatter_lost
-    double low
-    double high
 
 
-cdef void _look(const real* stretch, int64_t size, double pivot, double* column_squares, bm_look* seen) noexcept nogil:
+cdef void _look(
+    const real* stretch, int64_t size, double pivot, double* column_squares, bm_look* seen, bm_rest* rest
+) noexcept nogil:
     if real is float:
-        bm_kernels().look_f32(stretch, size, pivot, column_squares, seen)
-    else:
+        if rest == NULL:
+            bm_kernels().look_f32(stretch, size, pivot, column_squares, seen)
+        else:
+            bm_kernels().look_and_centre_f32(stretch, size, pivot, column_squares, seen, rest)
+    elif rest == NULL:
         bm_kernels().look_f64(stretch, size, pivot, column_squares, seen)
+    else:
+        bm_kernels().look_and_centre_f64(stretch, size, pivot, column_squares, seen, rest)
 
 
 cdef double _middle(const real* stretch, int64_t size) noexcept nogil:
@@ -54,25 +53,27 @@ cdef double _add_exactly(double total, double x, double* lost) noexcept nogil:
     return after
 
 
-cdef void _add_row(const real* row, int64_t size, double* column_squares, RowState* state) noexcept nogil:
-    """Go through a row whose entries before these, if any, have been seen by nobody here."""
+cdef void look_at_row(const real* row, int64_t size, int64_t i, Learnt* learnt, bm_rest* rest) noexcept nogil:
+    """Go through row i, of which nobody has seen anything here; `rest` (NULL: nobody wants it) is all of the row's then."""
     cdef int64_t start = 0, count
     cdef bm_look seen
     cdef double total, squares, scatter, mean, part, difference
     # Volatile: no compiler may change the order of sums in which large numbers take each other off.
     cdef volatile double pivot, moved
-    cdef bint is_new = isnan(state.base)
+    cdef bint is_new = isnan(learnt.bases[i])
+    cdef RowState state
+    state.base, state.mean, state.mean_lost, state.scatter, state.scatter_lost = learnt.bases[i], 0.0, 0.0, 0.0, 0.0
     if is_new:
         state.base = _middle(row, min(size, <int64_t> STRETCH))
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
         pivot = state.base + state.mean
-        _look(row + start, count, pivot, column_squares + start, &seen)
+        _look(row + start, count, pivot, learnt.column_squares + start, &seen, rest)
         total, squares = seen.total, seen.squares
         scatter = squares - total * (total / count)
         if squares > FAR * scatter:
             pivot += total / count
-            _look(row + start, count, pivot, <double*> NULL, &seen)
+            _look(row + start, count, pivot, <double*> NULL, &seen, <bm_rest*> NULL)
             total, squares = seen.total, seen.squares
             scatter = max(squares - total * (total / count), 0.0)
             if is_new and start == 0:
@@ -87,8 +88,24 @@ cdef void _add_row(const real* row, int64_t size, double* column_squares, RowSta
             state.mean = _add_exactly(state.mean, difference * part, &state.mean_lost)
             scatter += difference * part * start * difference
         state.scatter = _add_exactly(state.scatter, scatter, &state.scatter_lost)
-        state.low, state.high = min(state.low, seen.low), max(state.high, seen.high)
+        learnt.low, learnt.high = min(learnt.low, seen.low), max(learnt.high, seen.high)
         start += count
+        if rest != NULL:  # the same of the next stretch; signs are 32 to a word
+            rest.centre = <const real*> rest.centre + count
+            rest.signs += count // 32
+            rest.x += count
+    learnt.bases[i] = state.base
+    learnt.means[i] = state.mean + state.mean_lost
+    learnt.scatters[i] = state.scatter + state.scatter_lost
+
+
+cdef Learnt learnt_in(double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares) noexcept:
+    """Say where to put what is learnt of at least one row."""
+    cdef Learnt learnt
+    learnt.bases, learnt.means, learnt.scatters = &bases[0], &means[0], &scatters[0]
+    learnt.column_squares = &column_squares[0]
+    learnt.low, learnt.high = INFINITY, -INFINITY
+    return learnt
 
 
 def look_at(
@@ -111,16 +128,33 @@ def look_at(
     low, high : float
         The smallest and the largest entry.
     """
-    cdef RowState state
-    cdef double low = np.inf, high = -np.inf
+    cdef Learnt learnt = learnt_in(bases, means, scatters, column_squares)
     cdef int64_t i
     with nogil:
         for i in range(values.shape[0]):
-            state.base, state.mean, state.mean_lost, state.scatter, state.scatter_lost = bases[i], 0.0, 0.0, 0.0, 0.0
-            state.low, state.high = low, high
-            _add_row(&values[i, 0], values.shape[1], &column_squares[0], &state)
-            bases[i] = state.base
-            means[i] = state.mean + state.mean_lost
-            scatters[i] = state.scatter + state.scatter_lost
-            low, high = state.low, state.high
-    return low, high
+            look_at_row(&values[i, 0], values.shape[1], i, &learnt, <bm_rest*> NULL)
+    return learnt.low, learnt.high
+
+
+def add_rows(const real[:, ::1] values, const int64_t[::1] rows, double[::1] totals):
+    """Add some rows to the totals of the columns."""
+    cdef int64_t i, j
+    if values.shape[1] != totals.shape[0]:
+        raise ValueError(f"rows of {values.shape[1]} entries cannot be added to {totals.shape[0]} totals")
+    with nogil:
+        for i in range(rows.shape[0]):
+            for j in range(values.shape[1]):
+                totals[j] += values[rows[i], j]
+
+
+def turn(const real[:, :] values, real[:, ::1] rows):
+    """Copy values whose columns lie together in memory, row after row."""
+    if values.shape[0] != rows.shape[0] or values.shape[1] != rows.shape[1] or values.strides[0] != sizeof(real):
+        raise ValueError("values must lie column after column, and have the shape of the rows")
+    if values.shape[0] == 0 or values.shape[1] == 0:
+        return
+    with nogil:
+        if real is float:
+            bm_kernels().turn_f32(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])
+        else:
+            bm_kernels().turn_f64(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])

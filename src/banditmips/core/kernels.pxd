@@ -59,10 +59,12 @@ cdef extern from "c/kernels.h" nogil:
         double largest
         int64_t n_nonzero
 
-    cdef struct bm_centred:
+    cdef struct bm_rest:
+        const void *centre
+        const uint32_t *signs
+        float *x
         double product
         double square
-        double largest
 
     cdef struct bm_look:
         double total
@@ -134,6 +136,12 @@ cdef extern from "c/kernels.h" nogil:
         double (*l1_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
         void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
         void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
+        void (*look_and_centre_f32)(
+            const float *v, int64_t d, double pivot, double *column_squares, bm_look *out, bm_rest *rest
+        ) noexcept nogil
+        void (*look_and_centre_f64)(
+            const double *v, int64_t d, double pivot, double *column_squares, bm_look *out, bm_rest *rest
+        ) noexcept nogil
         void (*rough_sums_f32)(
             int objective, int dtype, const void **a, const float *b, int64_t d, double *out
         ) noexcept nogil
@@ -160,10 +168,15 @@ cdef extern from "c/kernels.h" nogil:
             const double *q, const double *c, double part, const double *scale, int64_t d, float *out
         ) noexcept nogil
         double (*largest_size)(const float *x, int64_t n) noexcept nogil
-        void (*centred)(const float *v, const float *c, int64_t d, float *x, bm_centred *out) noexcept nogil
 
         void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil
         void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst) noexcept nogil
+        void (*turn_f32)(
+            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows
+        ) noexcept nogil
+        void (*turn_f64)(
+            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows
+        ) noexcept nogil
         void (*gather)(
             int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count, double *dst
         ) noexcept nogil
@@ -181,9 +194,9 @@ cdef extern from "c/kernels.h" nogil:
         sparse_dots sparse_dots_f32_i64
         sparse_dots sparse_dots_f64_i64
 
-        void (*hadamard)(float *x, int64_t n) noexcept nogil
-        void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n, float scale) noexcept nogil
-        void (*exchange_halves)(float *x, int64_t n) noexcept nogil
+        void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n) noexcept nogil
+        void (*hadamard)(float *x, int64_t n, float scale, const uint32_t *sign_words) noexcept nogil
+        void (*exchange_halves)(float *x, int64_t n, const uint32_t *sign_words) noexcept nogil
 
         void (*pack_signs)(const float *x, int64_t n, uint64_t *bits) noexcept nogil
         void (*quantise)(

@@ -8,3 +8,4 @@ cdef class Rotation:
     cdef int n_transforms
     cdef uint32_t[:, ::1] signs
     cdef void apply(self, float* x) noexcept nogil
+    cdef void apply_flipped(self, float* x) noexcept nogil

@@ -52,23 +52,29 @@ cdef class Rotation:
         return self.signs.nbytes
 
     cdef void apply(self, float* x) noexcept nogil:
-        """Rotate `width` numbers in place."""
+        """Rotate `width` numbers in place. (Fastest where they begin at a multiple of 64 bytes.)"""
+        bm_kernels().flip_signs(x, &self.signs[0, 0], self.width)
+        self.apply_flipped(x)
+
+    cdef void apply_flipped(self, float* x) noexcept nogil:
+        """Rotate numbers whose signs have been changed already as the first row of `signs` says."""
         cdef int t
-        cdef int64_t first, behind
+        cdef uint32_t* next_signs
+        cdef int64_t last = self.width - self.window
         cdef float scale = <float> (1.0 / sqrt(<double> self.window))
-        for t in range(self.n_transforms):
-            first = 0 if self.n_transforms == 2 or t % 2 == 0 else self.width - self.window
-            behind = first + self.window
-            # What the transform does not reach keeps its size; `first` and `behind` are multiples of 64.
-            if first > 0:
-                bm_kernels().flip_signs(x, &self.signs[t, 0], first, 1.0)
-            bm_kernels().flip_signs(x + first, &self.signs[t, first // 32], self.window, scale)
-            if behind < self.width:
-                bm_kernels().flip_signs(x + behind, &self.signs[t, behind // 32], self.width - behind, 1.0)
-            bm_kernels().hadamard(x + first, self.window)
-            if self.n_transforms == 4 and t % 2 == 1:
-                # Windows that overlap little would carry little from one end to the other.
-                bm_kernels().exchange_halves(x, self.width)
+        if last == 0:
+            bm_kernels().hadamard(x, self.window, scale, &self.signs[1, 0])
+            bm_kernels().hadamard(x, self.window, scale, NULL)
+            return
+        for t in range(0, self.n_transforms, 2):
+            # The signs of the second transform, which are changed outside its window too: where the first did not reach,
+            # and where it did.
+            bm_kernels().flip_signs(x + self.window, &self.signs[t + 1, self.window // 32], last)
+            bm_kernels().hadamard(x, self.window, scale, &self.signs[t + 1, 0])
+            bm_kernels().hadamard(x + last, self.window, scale, NULL)
+            next_signs = &self.signs[t + 2, 0] if t + 2 < self.n_transforms else NULL
+            # Windows that overlap little would carry little from one end to the other.
+            bm_kernels().exchange_halves(x, self.width, next_signs)
 
     def rotated(self, vectors):
         """Return the rotated rows of a matrix, in single precision."""

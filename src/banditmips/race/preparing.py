@@ -13,7 +13,7 @@ from banditmips.atoms.axes import Axes, AxesKeeper
 from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
 from banditmips.atoms.coding import CodesKeeper, CodesSize, codes_size, first_look
 from banditmips.atoms.facts import AtomFacts, collect_facts, facts_bytes
-from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper
+from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper, LookingKeeper
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore, all_parts
@@ -127,7 +127,7 @@ class Preparation:
     ) -> tuple[AtomFacts | None, WarmCache | None]:
         """Learn about the atoms what searches need, and fill codes or cache on the way."""
         store, codes = room.store, room.codes
-        keepers: list[Keeper] = [] if codes is None else [CodesKeeper(codes)]
+        keepers: list[Keeper | LookingKeeper] = [] if codes is None else [CodesKeeper(codes)]
         if room.axes is not None:
             keepers.append(AxesKeeper(room.axes))
         # Everything is read once for both, if it has to be read anyway or a few coordinates cost as much as all.

@@ -37,9 +37,13 @@ struct bm_moments {
     int64_t n_nonzero; /* how many numbers are not 0 */
 };
 
-/* Of x = v - c: sum(x * c), sum(x * x), and max |x|, which is NaN if there is a NaN */
-struct bm_centred {
-    double product, square, largest;
+/* What is left of a row v without a centre c, x = v - c: it goes to `x`, with the other sign where bit j % 32 of signs[j / 32]
+ * is 1; sum(x * c) and sum(x * x) are added to the last two. */
+struct bm_rest {
+    const void *centre;
+    const uint32_t *signs;
+    float *x;
+    double product, square;
 };
 
 /* A sparse matrix by row or by column: the entries of line t are numbers starts[t] to starts[t + 1] of `n_stored`; each
@@ -157,6 +161,11 @@ struct bm_kernels {
     /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. */
     void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
     void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
+    /* The same, and what is left without a centre of the same precision; every sum in double */
+    void (*look_and_centre_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                                struct bm_rest *rest);
+    void (*look_and_centre_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                                struct bm_rest *rest);
 
     /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
      * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of dtype
@@ -183,15 +192,16 @@ struct bm_kernels {
     double (*largest_lower)(const double *middle, const double *radius, int64_t n, int absolute);
     int64_t (*reaching)(const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places);
 
-    /* x = v - c, and what there is to know of it, every sum in double */
-    void (*centred)(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out);
-
     /* ---- Numbers of any dtype ---- */
 
     /* dst[j] = number at src + j * stride_bytes, for j < count; the stride may be negative or no multiple of the size.
      * `dtype` is one of enum bm_dtype. */
     void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst);
     void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst);
+
+    /* rows[i * n_columns + j] = number i of the column at columns + j * stride_bytes, whose numbers lie together */
+    void (*turn_f32)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows);
+    void (*turn_f64)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows);
 
     /* dst[j] = number at row + coordinates[j] * stride_bytes */
     void (*gather)(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,
@@ -230,14 +240,15 @@ struct bm_kernels {
 
     /* ---- Rotation ---- */
 
-    /* x <- H x, in place, not normalised; n is a power of two from 1 to 2^24 */
-    void (*hadamard)(float *x, int64_t n);
+    /* x[j] with the other sign where bit j % 32 of sign_words[j / 32] is 1 */
+    void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n);
 
-    /* x[j] <- x[j] * scale, with the other sign where bit j % 32 of sign_words[j / 32] is 1 */
-    void (*flip_signs)(float *x, const uint32_t *sign_words, int64_t n, float scale);
+    /* x <- scale * H x, in place, and then flip_signs, unless sign_words is NULL; n is a power of two from 1 to 2^24 */
+    void (*hadamard)(float *x, int64_t n, float scale, const uint32_t *sign_words);
 
-    /* Sum and difference of the two halves of x, times sqrt(1/2); n is even */
-    void (*exchange_halves)(float *x, int64_t n);
+    /* Sum and difference of the two halves of x, times sqrt(1/2), and then flip_signs, unless sign_words is NULL; n is even,
+     * and a multiple of 64 where signs are changed */
+    void (*exchange_halves)(float *x, int64_t n, const uint32_t *sign_words);
 
     /* ---- Codes: bit j % 64 of word j / 64 belongs to coordinate j; bits from n on are 0 ---- */
 

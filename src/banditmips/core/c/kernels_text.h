@@ -12,6 +12,8 @@
 #define TYPE f32
 #define IS_FLOAT 1
 #include "text_sums.h"
+#include "text_look.h"
+#include "text_turn.h"
 #include "text_products.h"
 #include "text_cells.h"
 #include "text_convert.h"
@@ -35,6 +37,8 @@
 #define TYPE f64
 #define IS_FLOAT 0
 #include "text_sums.h"
+#include "text_look.h"
+#include "text_turn.h"
 #include "text_products.h"
 #include "text_cells.h"
 #include "text_convert.h"
@@ -82,6 +86,8 @@ const struct bm_kernels BM_KERNELS = {
     .l1_exact_f64 = l1_exact_f64,
     .look_f32 = look_f32,
     .look_f64 = look_f64,
+    .look_and_centre_f32 = look_and_centre_f32,
+    .look_and_centre_f64 = look_and_centre_f64,
     .rough_sums_f32 = rough_sums_f32,
     .rough_sums_f64 = rough_sums_f64,
     .rough_tiles_f32 = rough_tiles_f32,
@@ -91,9 +97,10 @@ const struct bm_kernels BM_KERNELS = {
     .largest_size = largest_size,
     .largest_lower = largest_lower,
     .reaching = reaching,
-    .centred = centred,
     .to_f32 = to_f32,
     .to_f64 = to_f64,
+    .turn_f32 = turn_f32,
+    .turn_f64 = turn_f64,
     .gather = gather,
     .sparse_dot_f32_i32 = sparse_dot_f32_i32,
     .sparse_dot_f64_i32 = sparse_dot_f64_i32,
@@ -107,8 +114,8 @@ const struct bm_kernels BM_KERNELS = {
     .sparse_dots_f64_i32 = sparse_dots_f64_i32,
     .sparse_dots_f32_i64 = sparse_dots_f32_i64,
     .sparse_dots_f64_i64 = sparse_dots_f64_i64,
-    .hadamard = hadamard,
     .flip_signs = flip_signs,
+    .hadamard = hadamard,
     .exchange_halves = exchange_halves,
     .pack_signs = pack_signs,
     .quantise = quantise,

@@ -95,46 +95,6 @@ static void F(four_dots_exact)(const REAL *const a[4], const double *b, int64_t 
     F(sums_of)(BM_PRODUCTS, a, 4, b, d, out);
 }
 
-/* Sums about a pivot, the range, and squares added to those of the columns (unless these are NULL), in one pass. */
-static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out) {
-    v_f64 t0 = {0}, t1 = {0}, s0 = {0}, s1 = {0}, high = (v_f64){0} + -INFINITY, negative_low = high;
-    int64_t j = 0;
-    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
-        const v_f64 x = F(load_wide)(v + j), y = F(load_wide)(v + j + LANES_f64);
-        const v_f64 x_apart = x - pivot, y_apart = y - pivot;
-        t0 += x_apart;
-        t1 += y_apart;
-        s0 += x_apart * x_apart;
-        s1 += y_apart * y_apart;
-        high = max_f64(high, max_f64(x, y));
-        negative_low = max_f64(negative_low, max_f64(-x, -y));
-        if (column_squares) {
-            store_f64(column_squares + j, load_f64(column_squares + j) + x * x);
-            store_f64(column_squares + j + LANES_f64, load_f64(column_squares + j + LANES_f64) + y * y);
-        }
-    }
-    double highs[LANES_f64], negative_lows[LANES_f64];
-    store_f64(highs, high);
-    store_f64(negative_lows, negative_low);
-    out->total = sum_f64(t0 + t1);
-    out->squares = sum_f64(s0 + s1);
-    out->low = INFINITY;
-    out->high = -INFINITY;
-    for (int i = 0; i < LANES_f64; i++) {
-        if (highs[i] > out->high) out->high = highs[i];
-        if (-negative_lows[i] < out->low) out->low = -negative_lows[i];
-    }
-    for (; j < d; j++) {
-        LOAD_UNALIGNED(REAL, x_real, v + j);
-        const double x = x_real, apart = x - pivot;
-        out->total += apart;
-        out->squares += apart * apart;
-        if (x > out->high) out->high = x;
-        if (x < out->low) out->low = x;
-        if (column_squares) column_squares[j] += x * x;
-    }
-}
-
 static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) {
     double total = 0, size = 0, squares = 0;
     for (int64_t j = 0; j < d; j++) {
@@ -230,39 +190,6 @@ static double F(scaled_rest)(const double *q, const REAL *c, double part, const 
 }
 
 #if IS_FLOAT
-/* x = v - c with its product with c, its square and its largest size, every sum in double */
-static void centred(const float *v, const float *c, int64_t d, float *x, struct bm_centred *out) {
-    v_f64 p0 = {0}, p1 = {0}, s0 = {0}, s1 = {0}, largest = {0};
-    int64_t j = 0;
-    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
-        const v_f64 c0 = load_wide_f32(c + j), c1 = load_wide_f32(c + j + LANES_f64);
-        const v_f64 x0 = load_wide_f32(v + j) - c0, x1 = load_wide_f32(v + j + LANES_f64) - c1;
-        store_narrow(x + j, x0);
-        store_narrow(x + j + LANES_f64, x1);
-        p0 += x0 * c0;
-        p1 += x1 * c1;
-        s0 += x0 * x0;
-        s1 += x1 * x1;
-        largest = max_f64(max_f64(abs_f64(x0), abs_f64(x1)), largest);
-    }
-    double lanes[LANES_f64];
-    store_f64(lanes, largest);
-    out->product = sum_f64(p0 + p1);
-    out->square = sum_f64(s0 + s1);
-    out->largest = 0;
-    for (int i = 0; i < LANES_f64; i++) out->largest = lanes[i] > out->largest ? lanes[i] : out->largest;
-    for (; j < d; j++) {
-        LOAD_UNALIGNED(float, v_j, v + j);
-        LOAD_UNALIGNED(float, c_j, c + j);
-        const double x_j = (double)v_j - c_j, size = fabs(x_j);
-        x[j] = (float)x_j;
-        out->product += x_j * c_j;
-        out->square += x_j * x_j;
-        out->largest = size > out->largest ? size : out->largest;
-    }
-    if (isnan(out->square)) out->largest = (double)NAN;
-}
-
 static double largest_size(const float *x, int64_t n) {
     v_f32 largest[4];
     for (int i = 0; i < 4; i++) largest[i] = (v_f32){0};

@@ -142,6 +142,7 @@ ALWAYS_INLINE double sum_in_order(v_f64 x) {
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm512_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+ALWAYS_INLINE v_f64 min_f64(v_f64 a, v_f64 b) { return _mm512_min_pd(a, b); }
 ALWAYS_INLINE float sum_f32(v_f32 x) { return _mm512_reduce_add_ps(x); }
 ALWAYS_INLINE v_f32 floor_f32(v_f32 x) { return _mm512_floor_ps(x); }
 ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
@@ -166,6 +167,7 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) { return _mm512_reduce_add_epi64((__m512i
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm256_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+ALWAYS_INLINE v_f64 min_f64(v_f64 a, v_f64 b) { return _mm256_min_pd(a, b); }
 ALWAYS_INLINE float sum_f32(v_f32 x) {
     const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
@@ -246,6 +248,7 @@ ALWAYS_INLINE int64_t sum_u64(v_u64 x) {
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return (v_f32)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return (v_f64)vmaxnmq_f64((float64x2_t)a, (float64x2_t)b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return (v_f32)vminnmq_f32((float32x4_t)a, (float32x4_t)b); }
+ALWAYS_INLINE v_f64 min_f64(v_f64 a, v_f64 b) { return (v_f64)vminnmq_f64((float64x2_t)a, (float64x2_t)b); }
 ALWAYS_INLINE v_u64 count_u64(v_u64 x) { return (v_u64)vcntq_u8((uint8x16_t)x); }
 ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
     return (v_u64)vpaddlq_u32(vpaddlq_u16(vpaddlq_u8((uint8x16_t)counts)));
@@ -260,11 +263,13 @@ ALWAYS_INLINE v_u64 count_u64(v_u64 x) { /* pairs of bits, then fours, then byte
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return _mm_max_ps(a, b); }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return _mm_max_pd(a, b); }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return _mm_min_ps(a, b); }
+ALWAYS_INLINE v_f64 min_f64(v_f64 a, v_f64 b) { return _mm_min_pd(a, b); }
 ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) { return (v_u64)_mm_sad_epu8((__m128i)counts, _mm_setzero_si128()); }
 #else
 ALWAYS_INLINE v_f32 max_f32(v_f32 a, v_f32 b) { return a > b ? a : b; }
 ALWAYS_INLINE v_f64 max_f64(v_f64 a, v_f64 b) { return a > b ? a : b; }
 ALWAYS_INLINE v_f32 min_f32(v_f32 a, v_f32 b) { return a < b ? a : b; }
+ALWAYS_INLINE v_f64 min_f64(v_f64 a, v_f64 b) { return a < b ? a : b; }
 ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
     const uint64_t pairs = (counts & 0x00ff00ff00ff00ffu) + ((counts >> 8) & 0x00ff00ff00ff00ffu);
     return (pairs * 0x0001000100010001u) >> 48;
@@ -272,4 +277,30 @@ ALWAYS_INLINE v_u64 flush_u64(v_u64 counts) {
 #endif
 #endif
 
+#endif
+
+/* flip(x, word, lanes_at(j)) is a vector from place j of many, a multiple of its lanes, with the signs changed of those
+ * numbers whose bit is 1: that of number j is bit j % 32 of `word`, and so on. */
+#if BM_VECTOR_BYTES == 64
+ALWAYS_INLINE v_i32 lanes_at(int64_t j) { /* how far each bit is from the top */
+    const v_i32 from_31 = {31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16};
+    return from_31 - (int32_t)(j & 31);
+}
+ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t word, v_i32 lanes) {
+    const __m512i bits = _mm512_sllv_epi32(_mm512_set1_epi32((int32_t)word), (__m512i)lanes);
+    return (v_f32)_mm512_ternarylogic_epi32((__m512i)x, bits, _mm512_set1_epi32(INT32_MIN), 0x78); /* x ^ (bits & top) */
+}
+#elif BM_VECTOR_BYTES
+ALWAYS_INLINE v_i32 lanes_at(int64_t j) {
+    v_i32 bits;
+    for (int i = 0; i < LANES_f32; i++) bits[i] = (int32_t)(1u << i);
+    return bits << (int32_t)(j & 31);
+}
+ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t word, v_i32 lanes) {
+    const v_i32 set = equal_i32(((v_i32){0} + (int32_t)word) & lanes, lanes);
+    return (v_f32)((v_i32)x ^ (set & INT32_MIN));
+}
+#else
+ALWAYS_INLINE v_i32 lanes_at(int64_t j) { return (int32_t)(j & 31); }
+ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t word, v_i32 lanes) { return word >> lanes & 1 ? -x : x; }
 #endif

@@ -1,0 +1,117 @@
+/* What `fit` learns of a stretch of an atom of REAL = float or double (TYPE = f32 or f64) while it is at hand. */
+
+#define F(name) BM_JOIN(name##_, TYPE)
+
+#if IS_FLOAT
+#define V v_f32
+#define LANES LANES_f32
+#else
+#define V v_f64
+#define LANES LANES_f64
+#endif
+
+enum {
+    F(TOGETHER) = 32, /* numbers that are looked at together: those with one word of signs */
+    F(AHEAD) = 2048,  /* bytes from which memory is asked for: there is too much to do for the processor to see so far */
+};
+
+/* 32 numbers v - c as floats, with some signs changed */
+ALWAYS_INLINE void F(put_rest)(const REAL *v, const REAL *c, uint32_t signs, float *x) {
+    for (int i = 0; i < F(TOGETHER); i += LANES_f32) {
+#if IS_FLOAT
+        const v_f32 rest = load_f32(v + i) - load_f32(c + i);
+#else
+        float narrow[LANES_f32];
+        for (int k = 0; k < LANES_f32; k += LANES_f64)
+            store_narrow(narrow + k, load_f64(v + i + k) - load_f64(c + i + k));
+        const v_f32 rest = load_f32(narrow);
+#endif
+        store_f32(x + i, flip(rest, signs, lanes_at(i)));
+    }
+}
+
+/* Sums about a pivot, the range, and squares added to those of the columns (unless these are NULL), in one pass; what is left
+ * without the centre too, unless `rest` is NULL, which it is for certain or certainly not wherever this is called. */
+ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                              struct bm_rest *rest) {
+    const REAL *c = rest ? rest->centre : NULL;
+    const uint32_t *signs = rest ? rest->signs : NULL;
+    float *left = rest ? rest->x : NULL;
+    v_f64 t0 = {0}, t1 = {0}, s0 = {0}, s1 = {0}, p0 = {0}, p1 = {0}, r0 = {0}, r1 = {0};
+    V high = (V){0} + (REAL)-INFINITY, low = (V){0} + (REAL)INFINITY;
+    int64_t j = 0;
+    for (; d - j >= F(TOGETHER); j += F(TOGETHER)) {
+        for (int i = 0; i < F(TOGETHER); i += 64 / (int)sizeof(REAL)) PREFETCH((const char *)(v + j + i) + F(AHEAD));
+        for (int64_t i = j; i < j + F(TOGETHER); i += 2 * LANES_f64) {
+            const v_f64 x = F(load_wide)(v + i), y = F(load_wide)(v + i + LANES_f64);
+            const v_f64 x_apart = x - pivot, y_apart = y - pivot;
+            t0 += x_apart;
+            t1 += y_apart;
+            s0 += x_apart * x_apart;
+            s1 += y_apart * y_apart;
+            if (column_squares) {
+                store_f64(column_squares + i, load_f64(column_squares + i) + x * x);
+                store_f64(column_squares + i + LANES_f64, load_f64(column_squares + i + LANES_f64) + y * y);
+            }
+            if (rest) {
+                const v_f64 c0 = F(load_wide)(c + i), c1 = F(load_wide)(c + i + LANES_f64);
+                const v_f64 x_left = x - c0, y_left = y - c1;
+                p0 += x_left * c0;
+                p1 += y_left * c1;
+                r0 += x_left * x_left;
+                r1 += y_left * y_left;
+            }
+        }
+        for (int64_t i = j; i < j + F(TOGETHER); i += LANES) {
+            const V given = F(load)(v + i);
+            high = F(max)(given, high);
+            low = F(min)(given, low);
+        }
+        if (rest) F(put_rest)(v + j, c + j, signs[j / 32], left + j);
+    }
+    REAL highs[LANES], lows[LANES];
+    F(store)(highs, high);
+    F(store)(lows, low);
+    out->total = sum_f64(t0 + t1);
+    out->squares = sum_f64(s0 + s1);
+    out->low = INFINITY;
+    out->high = -INFINITY;
+    for (int i = 0; i < LANES; i++) {
+        if (highs[i] > out->high) out->high = highs[i];
+        if (lows[i] < out->low) out->low = lows[i];
+    }
+    double product = sum_f64(p0 + p1), square = sum_f64(r0 + r1);
+    for (; j < d; j++) {
+        LOAD_UNALIGNED(REAL, x_real, v + j);
+        const double x = x_real, apart = x - pivot;
+        out->total += apart;
+        out->squares += apart * apart;
+        if (x > out->high) out->high = x;
+        if (x < out->low) out->low = x;
+        if (column_squares) column_squares[j] += x * x;
+        if (rest) {
+            LOAD_UNALIGNED(REAL, c_real, c + j);
+            const double x_left = x - c_real;
+            product += x_left * c_real;
+            square += x_left * x_left;
+            left[j] = (float)(signs[j / 32] >> (j % 32) & 1 ? -x_left : x_left);
+        }
+    }
+    if (rest) {
+        rest->product += product;
+        rest->square += square;
+    }
+}
+
+static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out) {
+    F(look_at)(v, d, pivot, column_squares, out, NULL);
+}
+
+static void F(look_and_centre)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                               struct bm_rest *rest) {
+    F(look_at)(v, d, pivot, column_squares, out, rest);
+}
+
+#undef F
+#undef V
+#undef LANES
