@@ -14,7 +14,8 @@ import banditmips as bm
 from banditmips.atoms import chunks, raw
 from banditmips.atoms.chunks import ChunkReadError
 from banditmips.atoms.metering import metered
-from banditmips.atoms.raw import PAGE, RawStore, open_npy
+from banditmips.atoms.npy import open_npy
+from banditmips.atoms.raw import PAGE, RawStore
 
 N, D = 40, 200_000
 LIMIT = 1 << 20
