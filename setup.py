@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the compiled modules of banditmips.core, one for each .pyx file there."""
+"""What pyproject.toml cannot say: the compiled modules, one for each .pyx file; most of them are banditmips.core."""
 
 import sys
 from pathlib import Path
@@ -9,10 +9,10 @@ sys.path.insert(0, str(Path(__file__).parent / "build_tools"))  # a build in iso
 
 from build_core import BuildCore
 
-CORE = Path("src/banditmips/core")
+SOURCES = sorted(Path("src/banditmips").rglob("*.pyx"))
 
 setup(
     # The sources are named from the root of the checkout, as setuptools wants them.
-    ext_modules=[Extension(f"banditmips.core.{file.stem}", [file.as_posix()]) for file in sorted(CORE.glob("*.pyx"))],
+    ext_modules=[Extension(".".join(file.with_suffix("").parts[1:]), [file.as_posix()]) for file in SOURCES],
     cmdclass={"build_ext": BuildCore},
 )

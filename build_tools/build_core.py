@@ -1,4 +1,4 @@
-"""Builds banditmips.core: Cython modules that share a few C files, with the flags they need."""
+"""Builds banditmips.core and the few compiled modules beside it, which share some C files, with the flags they need."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

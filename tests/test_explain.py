@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import banditmips as bm
 from banditmips.cli import app
 from banditmips.race import query as race_query
+from banditmips.race import situation
 from banditmips.race.costs import Costs, _parse
 from banditmips.race.plan import SamplingPlan
 
@@ -30,7 +31,8 @@ def take(monkeypatch):
     """Have things take what is said, and not what they take here: ``take(cell=..., ...)``."""
 
     def take(**values):
-        monkeypatch.setattr(race_query, "costs", lambda: Costs(**values))
+        for module in (race_query, situation):
+            monkeypatch.setattr(module, "costs", lambda: Costs(**values))
 
     take()
     return take
@@ -167,7 +169,8 @@ def test_a_trace_says_what_the_search_really_took():
 
 def test_sampling_without_an_index_says_what_it_expects(monkeypatch):
     cheap = Costs(gather=1.0, arithmetic=1.0)
-    monkeypatch.setattr(race_query, "costs", lambda: cheap)
+    for module in (race_query, situation):
+        monkeypatch.setattr(module, "costs", lambda: cheap)
     rng = np.random.default_rng(0)
     levels = 3.0 + rng.normal(size=(400, 1))
     atoms = (levels + 0.3 * rng.normal(size=(400, 60_000))).astype(np.float32)

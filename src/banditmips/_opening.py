@@ -190,7 +190,7 @@ def _open_in_place(
 ) -> PartStore | PackedStore:
     purpose = f"reading {os.path.basename(os.fspath(path).rstrip('/'))}"
     if kind == "npy":
-        from banditmips.atoms.raw import open_npy
+        from banditmips.atoms.npy import open_npy
 
         if dataset is not None:
             raise ValueError(

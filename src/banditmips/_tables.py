@@ -97,7 +97,7 @@ def read_matrix(
 
 
 def _read_npy(path: Path, key: None) -> NDArray[Any]:
-    from banditmips.atoms.raw import read_npy_header
+    from banditmips.atoms.npy import read_npy_header
 
     with open_regular(path) as file:
         shape, fortran, dtype = read_npy_header(file)
@@ -134,7 +134,7 @@ _MOST_DEFLATED = 1100
 
 def check_member(archive: zipfile.ZipFile, name: str) -> None:
     """Check that an array is as large as its header says, before memory is taken for it."""
-    from banditmips.atoms.raw import read_npy_header
+    from banditmips.atoms.npy import read_npy_header
 
     info = archive.getinfo(name if name in archive.namelist() else f"{name}.npy")
     with archive.open(info) as member:

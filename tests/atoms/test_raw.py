@@ -14,7 +14,8 @@ import banditmips as bm
 from banditmips.atoms import chunks, raw
 from banditmips.atoms.chunks import ChunkReadError
 from banditmips.atoms.metering import metered
-from banditmips.atoms.raw import RawStore, open_npy
+from banditmips.atoms.npy import open_npy
+from banditmips.atoms.raw import RawStore
 from banditmips.atoms.runs import PAGE
 
 N, D = 40, 200_000

@@ -10,7 +10,7 @@ import scipy.sparse
 
 import banditmips as bm
 from banditmips.core.numbers import permuted_coordinates
-from banditmips.race import ways
+from banditmips.race import situation
 
 FORMS = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
@@ -143,7 +143,7 @@ def test_the_planner_takes_the_product_where_a_race_cannot_pay():
 
 
 def test_the_planner_races_where_columns_are_at_hand_and_rows_are_long(monkeypatch):
-    monkeypatch.setattr(ways, "_SPARSE_RACE", 1000)
+    monkeypatch.setattr(situation, "_SPARSE_RACE", 1000)
     atoms, query = planted()
     result = bm.BanditMIPS(layout="full").fit(scipy.sparse.csr_array(atoms)).search(query, trace=True)
     assert result.n_rounds > 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from banditmips.baselines import graph
 from banditmips.baselines.napg import NAPGMIPS, _adjusting_factors
-from banditmips.core import graph
 
 
 def data(n: int = 400, d: int = 16, n_queries: int = 50, seed: int = 0):

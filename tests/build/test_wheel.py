@@ -91,14 +91,15 @@ def test_a_wheel_searches_without_a_compiler_in_read_only_folders(tmp_path):
     sdist = build_sdist(tmp_path)
     with tarfile.open(sdist) as archive:
         packed = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    core = ROOT / "src/banditmips/core"
-    by_hand = [*core.glob("*.p[xy][xdi]"), *core.glob("c/*.[ch]")]
+    package = ROOT / "src/banditmips"
+    compiled = [path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.pyx")]
+    by_hand = [*package.rglob("*.p[xy][xdi]"), *package.glob("core/c/*.[ch]")]
     assert {path.relative_to(ROOT).as_posix() for path in by_hand} <= packed
 
     wheel = build_wheel(sdist, tmp_path)
     installed = {name.removeprefix("banditmips/") for name in zipfile.ZipFile(wheel).namelist()}
-    modules = {f"core/{path.stem}{sysconfig.get_config_var('EXT_SUFFIX')}" for path in core.glob("*.pyx")}
-    stubs = {f"core/{path.stem}.pyi" for path in core.glob("*.pyx")}
+    modules = {f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}" for name in compiled}
+    stubs = {f"{name}.pyi" for name in compiled}
     assert modules | stubs | DATA <= installed
     assert not [name for name in installed if name.endswith((".pyx", ".c", ".h"))]
 

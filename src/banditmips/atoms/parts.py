@@ -22,7 +22,7 @@ from banditmips.core.rows import Rows, is_readable
 if TYPE_CHECKING:
     from banditmips.atoms.origin import Origin
 
-__all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "part_sums", "plain_floats"]
+__all__ = ["Part", "PartStore", "Span", "all_parts", "check_matrix", "joined_runs", "part_sums", "plain_floats"]
 
 Span = tuple[int, int]
 """Columns from the first number up to, but not including, the second."""
@@ -41,6 +41,15 @@ def check_matrix(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> No
         raise ValueError(f"{where} is empty: shape {shape}")
     if shape[0] * shape[1] * dtype.itemsize > sys.maxsize:
         raise ValueError(f"{where}: no machine holds a matrix of shape {shape}")
+
+
+def joined_runs(numbers: NDArray[np.int64], gap: int) -> list[Span]:
+    """Join ascending numbers to runs; those at most `gap` apart go together."""
+    if numbers.size == 0:
+        return []
+    ends = np.flatnonzero(np.diff(numbers) > gap)
+    starts, stops = numbers[np.append(0, ends + 1)], numbers[np.append(ends, numbers.size - 1)] + 1
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 class Part(NamedTuple):

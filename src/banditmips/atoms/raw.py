@@ -6,31 +6,29 @@ would end the process instead of raising an error.
 
 from __future__ import annotations
 
-import math
 import os
-import sys
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._files import CorruptFileError, FileState, open_regular, read_at
+from banditmips._files import CorruptFileError, FileState, read_at
 from banditmips.atoms.chunks import read_patiently
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.metering import count_bytes
-from banditmips.atoms.parts import Part, PartStore, Span, check_matrix
+from banditmips.atoms.parts import Part, PartStore, Span, joined_runs
 from banditmips.atoms.prefetching import Prefetcher
-from banditmips.atoms.runs import PAGE, Run, adjoining, batches_of, bytes_of_pages, places_of, runs_of
+from banditmips.atoms.runs import PAGE, Run, adjoining, batches_of, bytes_of_pages, places_of
 from banditmips.atoms.short_reads import ShortReads
 from banditmips.core.reads import read_runs
 
-__all__ = ["RawStore", "open_npy", "read_npy_header"]
+__all__ = ["RawStore"]
 
 _SEEK = 1 << 16
 """Bytes that are read in about the time that it takes to go to another place."""
@@ -197,7 +195,7 @@ class RawStore(PartStore):
     def spans_of(self, columns: NDArray[np.int64]) -> list[Span]:
         """Return runs of columns; what lies within a page of each other is read together."""
         gap = PAGE // self.dtype.itemsize if not self.by_column else 1
-        return runs_of(columns, gap)
+        return joined_runs(columns, gap)
 
     def share_of_rows(self, n_rows: int) -> float:
         """Return the part of the pages that is read for so many rows."""
@@ -286,7 +284,7 @@ class RawStore(PartStore):
     def _row_runs(self, rows: NDArray[np.int64]) -> list[Span]:
         """Which runs of rows to read in each column of a file in Fortran order."""
         if self._few(rows.size):
-            return runs_of(rows, PAGE // self.dtype.itemsize)
+            return joined_runs(rows, PAGE // self.dtype.itemsize)
         first, stop = int(rows[0]), int(rows[-1]) + 1
         # What lies between the runs of neighbouring columns is read too, where going past it takes as long.
         near = (self._length - (stop - first)) * self.dtype.itemsize < _SEEK
@@ -363,34 +361,3 @@ class RawStore(PartStore):
 def _close_both(descriptor: int, other: int) -> None:
     os.close(descriptor)
     os.close(other)
-
-
-def read_npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of a ``.npy`` file: (shape, whether in Fortran order, type of the entries)."""
-    try:
-        version = np.lib.format.read_magic(file)
-        if version not in ((1, 0), (2, 0), (3, 0)):
-            raise ValueError(f"it is of version {version[0]}.{version[1]}, which nobody knows")
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-    except (MemoryError, RecursionError) as error:
-        raise ValueError(f"{file.name}: cannot be read as .npy: {type(error).__name__} in its header") from error
-    except Exception as error:
-        # NumPy reads the header as a Python expression, and a damaged one fails in as many ways as Python knows.
-        raise ValueError(f"{file.name}: cannot be read as .npy: {error}") from error
-    for size in shape:
-        if isinstance(size, bool) or not 0 <= size <= sys.maxsize:
-            raise ValueError(f"{file.name}: cannot be read as .npy: {size!r} in the shape {shape} is no size")
-    # NumPy refuses such shapes even where a 0 among them makes the array empty.
-    if math.prod(size for size in shape if size) * max(dtype.itemsize, 1) > sys.maxsize:
-        raise ValueError(f"{file.name}: cannot be read as .npy: no array can have the shape {shape}")
-    return shape, fortran, dtype
-
-
-def open_npy(path: str | os.PathLike[str], memory_limit: int) -> RawStore:
-    """Open a ``.npy`` file; nothing but its header is read."""
-    with open_regular(path) as file:
-        shape, fortran, dtype = read_npy_header(file)
-        offset = file.tell()
-    check_matrix(os.fspath(path), shape, dtype)
-    return RawStore(path, (shape[0], shape[1]), dtype, offset=offset, fortran=fortran, memory_limit=memory_limit)

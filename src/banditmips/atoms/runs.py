@@ -10,20 +10,12 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.parts import Span
 
-__all__ = ["PAGE", "Run", "adjoining", "batches_of", "bytes_of_pages", "places_of", "runs_of"]
+__all__ = ["PAGE", "Run", "adjoining", "batches_of", "bytes_of_pages", "places_of"]
 
 PAGE = 4096
 """What a disk is read by. A part of a page costs, and counts as, a page."""
 Run = tuple[int, int, int]
 """The number of a span, and the first of its entries and the one after the last."""
-
-
-def runs_of(numbers: NDArray[np.int64], gap: int) -> list[Span]:
-    """Join ascending numbers to runs; those at most `gap` apart go together."""
-    ends = np.flatnonzero(np.diff(numbers) > gap)
-    starts = numbers[np.concatenate(([0], ends + 1))]
-    stops = numbers[np.concatenate((ends, [numbers.size - 1]))] + 1
-    return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 def adjoining(runs: Sequence[Run], most: int) -> list[list[Run]]:

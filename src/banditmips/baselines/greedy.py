@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.baselines._base import Baseline, Candidates, check_count
-from banditmips.core.largest_products import first_atoms
+from banditmips.baselines.largest_products import first_atoms
 
 __all__ = ["GreedyMIPS"]
 

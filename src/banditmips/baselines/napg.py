@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.baselines import graph
 from banditmips.baselines._base import Baseline, Candidates, check_count
-from banditmips.core import graph
 
 __all__ = ["NAPGMIPS"]
 

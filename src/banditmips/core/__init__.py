@@ -45,9 +45,6 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     direct            <- certain, kernels, plain, products, rows, survivors
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
-    projections       <- kernels
-    largest_products
-    graph             <- kernels
 
 kernels, entries, numbers
     The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
@@ -70,8 +67,6 @@ loop, answer, products, direct, plain
     call from the user's arrays to the result.
 sparse_products, sparse_batch
     Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
-projections, largest_products, graph
-    What matching pursuit and two of the baselines need compiled; no search goes through them.
 maps, reads
     Files that are mapped and become shorter while they are read; many short reads of a file at once.
 measuring

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore, SparseStore
+from banditmips.atoms import SparseStore
 from banditmips.core.answer import Times, answer_survivors
-from banditmips.core.certain import MeasuredQuery
 from banditmips.core.code_source import CodeSource
 from banditmips.core.loop import Outcome, can_lead, lead, learn, race
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
-from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas
 from banditmips.race.known import known_of
-from banditmips.race.plan import code_times
 from banditmips.race.query import Query
 from banditmips.race.rules import compares_pairs
 
@@ -201,24 +197,8 @@ class ShardQuery(Query):
     def _times(self) -> Times:
         """What the steps of the race take: asked for at every step, and the same at all of them."""
         if self._known_times is None:
-            self._known_times = self._times_in_batch()
+            self._known_times = super()._times()
         return self._known_times
-
-    def _times_in_batch(self) -> Times:
-        """As in one place, where the queries of a batch that have to be multiplied share their products."""
-        store, codes = self._atoms.store, self._atoms.codes
-        if self._options.minimise != "time" or not isinstance(store, DenseStore) or not can_use_blas(store.array):
-            return super()._times()
-        assert codes is not None
-        contiguous = store.array.strides[1] == store.array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, True, self.n_sharing)
-
-    def _bounded(self) -> Survivors:
-        """The candidates that can win by what `fit` knows, with what it knows of their scores."""
-        alive, scores, bounds = self._survivors(), self._situation.product_map(), known_of(self._atoms).bounds
-        if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
-            drop_certain(alive)
-        return alive
 
     def _raise_bar(self, alive: Survivors, bar: float) -> None:
         """Leave out what cannot reach the bar."""

@@ -2,7 +2,7 @@
 
 A pursuit repeats three things::
 
-    search      which atom explains most of the residual?      race.py, on core/projections.pyx
+    search      which atom explains most of the residual?      race.py, on projections.pyx
     fit         with which coefficient?                        coefficients.py
     subtract    the residual is the signal minus that much     residual.py
 

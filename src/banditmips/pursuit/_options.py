@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._options import PursuitMethod, PursuitSampling
-from banditmips._validate import Options
+from banditmips._search_options import Options, check_choice, check_integer, check_real
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
@@ -40,18 +38,14 @@ class PursuitOptions:
     def __post_init__(self) -> None:
         """Check each option; those that a search has too are checked as there."""
         Options(delta=self.delta, rescore=self.rescore, budget=self.budget, seed=self.seed)
-        for name, value, choices in (("method", self.method, METHODS), ("sampling", self.sampling, SAMPLINGS)):
-            if value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        check_choice("method", self.method, METHODS)
+        check_choice("sampling", self.sampling, SAMPLINGS)
         if self.n_nonzero is not None:
-            if isinstance(self.n_nonzero, bool) or not isinstance(self.n_nonzero, Integral):
-                raise TypeError(f"n_nonzero must be an integer, got {self.n_nonzero!r}")
-            if self.n_nonzero < 1:
-                raise ValueError(f"n_nonzero must be at least 1, got {self.n_nonzero}")
+            check_integer("n_nonzero", self.n_nonzero, minimum=1)
         if self.tol is not None:
-            _check_number("tol", self.tol, "at least 0 and finite", lambda x: 0.0 <= x < np.inf)
-        _check_number("weakness", self.weakness, "in [0, 1)", lambda x: 0.0 <= x < 1.0)
-        _check_number("coef_rtol", self.coef_rtol, "positive and finite", lambda x: 0.0 < x < np.inf)
+            check_real("tol", self.tol, "at least 0 and finite", is_fine=lambda x: 0.0 <= x < np.inf)
+        check_real("weakness", self.weakness, "in [0, 1)", is_fine=lambda x: 0.0 <= x < 1.0)
+        check_real("coef_rtol", self.coef_rtol, "positive and finite", is_fine=lambda x: 0.0 < x < np.inf)
 
     def check_sizes(self, n_groups: int, group_size: int, d: int) -> None:
         """Check what depends on the dictionary."""
@@ -69,13 +63,6 @@ class PursuitOptions:
                 f"budget must allow at least 32 multiplies for each of the {n_groups * group_size} atoms ({least}), "
                 f"got {self.budget}"
             )
-
-
-def _check_number(name: str, value: Any, expected: str, is_fine: Callable[[float], bool]) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number {expected}, got {value!r}")
-    if not is_fine(float(value)):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def check_group_size(group_size: int | None, store: AtomStore) -> int:

@@ -5,8 +5,8 @@ A group (an atom, or a pair that is ranked together) explains as much as the nor
 that cannot be the best, and samples on.
 
 How sure it is rests on first-order expansions: the error of a projection is a sum over the sampled coordinates
-(`banditmips.core.projections`), the norms' own errors included where they are estimated from the same sample. Like the
-bound ``paired`` of a search this is asymptotic. Groups are compared on the same coordinates:
+(`banditmips.pursuit.projections`), the norms' own errors included where they are estimated from the same sample. Like
+the bound ``paired`` of a search this is asymptotic. Groups are compared on the same coordinates:
 
 - Single atoms: Student's t on the differences, once for each sign of the two products.
 - Pairs: their projections are vectors in a plane, whose direction is not known either. Simultaneous (Scheffe) bounds
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy.special import fdtri, stdtrit
 
 from banditmips._result import StopReason
-from banditmips.core.projections import Projections
 from banditmips.core.rule import share_of_round
 from banditmips.pursuit.dictionary import Dictionary, Exact
+from banditmips.pursuit.projections import Projections
 from banditmips.pursuit.residual import Residual
 from banditmips.race.sampling import SamplePrefix, Sampler
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.parts import Part, PartStore, part_sums
+from banditmips.atoms.parts import Part, PartStore, joined_runs, part_sums
 from banditmips.race.lines import QueryLines
 from banditmips.race.sampled import Problem
 from banditmips.race.sampling import SamplePrefix
@@ -113,7 +113,8 @@ class LineReader:
                 new = fresh[seen.lines]  # with replacement, a line may have come before
                 totals += seen.sums[at][:, new].sum(axis=1)
                 fresh[seen.lines] = False
-        spans = self._spans(np.flatnonzero(fresh))
+        line = self._store.line
+        spans = [(line(first)[0], line(stop - 1)[1]) for first, stop in joined_runs(np.flatnonzero(fresh), 1)]
         if self._long_reads and 2 * int(fresh.sum()) > self._lines.lines.size:
             totals[:], spans = 0.0, [(0, self._store.shape[1])]
         for part in self._store.read_parts(ascending, spans):
@@ -122,16 +123,6 @@ class LineReader:
         if not np.isfinite(totals).all():
             self.complain(ascending[~np.isfinite(totals)][:1])
         return totals[place]
-
-    def _spans(self, lines: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Join neighbouring lines."""
-        if lines.size == 0:
-            return []
-        ends = np.flatnonzero(np.diff(lines) > 1)
-        first, last = lines[np.append(0, ends + 1)], lines[np.append(ends, lines.size - 1)]
-        return [
-            (self._store.line(a)[0], self._store.line(b)[1]) for a, b in zip(first.tolist(), last.tolist(), strict=True)
-        ]
 
     def complain(self, row: NDArray[np.int64]) -> None:
         """Say where a row's score stops being finite."""

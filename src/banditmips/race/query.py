@@ -158,7 +158,7 @@ class Query:
         array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self.n_sharing)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take too little time for a race on codes, or are all 0."""
@@ -194,14 +194,14 @@ class Query:
 
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
-        rows, product_map = self._candidates, self._situation.product_map()
-        bounds = known_of(self._atoms).bounds
-        if bounds is None or product_map is None or rows.size <= self._k:
-            return rows
-        alive = self._survivors()
-        if bounds.bound(alive, MeasuredQuery(self._query), product_map):
+        return self._candidates if self._candidates.size <= self._k else self._bounded().row_array.copy()
+
+    def _bounded(self) -> Survivors:
+        """The candidates that can win by what `fit` knows, with what it knows of their scores."""
+        alive, scores, bounds = self._survivors(), self._situation.product_map(), known_of(self._atoms).bounds
+        if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
             drop_certain(alive)
-        return alive.row_array.copy()
+        return alive
 
     def _are_few(self, rows: NDArray[np.int64]) -> bool:
         """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
@@ -215,11 +215,14 @@ class Query:
 
     def _exactly(self, rows: NDArray[np.int64]) -> Outcome:
         """Finish by the exact scores of these rows."""
+        return self._finished(rows, self._exact.scores(rows), self._exact.cost(rows))
+
+    def _finished(self, rows: NDArray[np.int64], scores: NDArray[np.float64], n_multiplies: int) -> Outcome:
+        """What comes of exact scores."""
         alive = Survivors(rows, rows.size, self._k, self._options.absolute)
-        alive.estimate_array[:] = self._exact.scores(rows)
+        alive.estimate_array[:] = scores
         alive.radius_array[:] = 0.0
-        cost = self._exact.cost(rows)
-        return Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=cost)
+        return Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=n_multiplies)
 
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
@@ -311,10 +314,7 @@ class Query:
                 indices, scores = best_of_products(
                     products, self._rounding(products), product_map, self._exact.scores, self._k, self._options.absolute
                 )
-        alive = Survivors(indices, indices.size, self._k, self._options.absolute)
-        alive.estimate_array[:] = scores
-        alive.radius_array[:] = 0.0
-        outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=begun.n_multiplies + cost)
+        outcome = self._finished(indices, scores, begun.n_multiplies + cost)
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
         outcome.n_raced = begun.n_raced
         return outcome

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from banditmips.core.projections import Projections
+from banditmips.pursuit.projections import Projections
 from banditmips.race.sampling import SamplePrefix
 
 CASES = [(1, 1, 1), (6, 1, 33), (5, 2, 40), (2, 2, 1000), (3, 1, 3001)]

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from banditmips.core import graph
+from banditmips.baselines import graph
 
 
 def some_graph(dtype=np.float32):
