@@ -24,22 +24,24 @@ static REAL F(largest)(const REAL *v, int64_t n, int absolute) {
     return isfinite(sum) ? largest : (REAL)NAN;
 }
 
-/* The products of four rows, and the sums of their squares unless `squares` is NULL, so that what is loaded of the query serves four. Processors read ahead within a page of
- * memory: of rows that are not much longer than that, the four at `next` are asked for here, in the order in which they
- * lie, every second line of the cache, since most processors fetch two at once.
- * Whether there is a next, and room for squares, is a constant wherever this is called. */
-ALWAYS_INLINE void F(four_products)(const REAL *const a[4], const char *next, const REAL *q, int64_t d, REAL out[4],
-                                    REAL *squares) {
-    enum { STRETCH = 256 * LANES };
-    double total[4] = {0}, total_squares[4] = {0};
-    for (int64_t start = 0;; start += STRETCH) {
-        const int64_t end = d - start <= STRETCH ? d : start + STRETCH;
-        V s0[4], s1[4], sizes[4];
-        for (int r = 0; r < 4; r++) s0[r] = s1[r] = sizes[r] = (V){0};
+/* The products of four or eight rows, and the sums of their squares unless `squares` is NULL, so that what is loaded of the
+ * query serves them all. Processors read ahead within a page of memory: of rows that are not much longer than that, the
+ * four at `next` are asked for here, in the order in which they lie, every second line of the cache, since most processors
+ * fetch two at once.
+ * How many they are, whether there is a next, and room for squares, is a constant wherever this is called. */
+ALWAYS_INLINE void F(products_of)(const REAL *const *a, int n_rows, const char *next, const REAL *q, int64_t d, REAL *out,
+                                  REAL *squares) {
+    const int64_t stretch = (n_rows == 4 ? 256 : 128) * LANES; /* 128 numbers to be added to each sum */
+    double total[8], total_squares[8];
+    for (int r = 0; r < n_rows; r++) total[r] = total_squares[r] = 0;
+    for (int64_t start = 0;; start += stretch) {
+        const int64_t end = d - start <= stretch ? d : start + stretch;
+        V s0[8], s1[8], sizes[8];
+        for (int r = 0; r < n_rows; r++) s0[r] = s1[r] = sizes[r] = (V){0};
         int64_t j = start;
-        for (; end - j >= 2 * LANES; j += 2 * LANES) {
+        for (; n_rows == 4 && end - j >= 2 * LANES; j += 2 * LANES) { /* eight are enough to add side by side */
             const V b0 = F(load)(q + j), b1 = F(load)(q + j + LANES);
-            for (int r = 0; r < 4; r++) {
+            for (int r = 0; r < n_rows; r++) {
                 const V a0 = F(load)(a[r] + j), a1 = F(load)(a[r] + j + LANES);
                 s0[r] += a0 * b0;
                 s1[r] += a1 * b1;
@@ -49,34 +51,33 @@ ALWAYS_INLINE void F(four_products)(const REAL *const a[4], const char *next, co
             for (size_t line = 0; line < 8 * sizeof(V); line += 128) PREFETCH_LATER(next + line);
             next += 8 * sizeof(V);
         }
-        if (end - j >= LANES) {
+        for (; end - j >= LANES; j += LANES) {
             const V b0 = F(load)(q + j);
-            for (int r = 0; r < 4; r++) {
+            for (int r = 0; r < n_rows; r++) {
                 const V a0 = F(load)(a[r] + j);
                 s0[r] += a0 * b0;
                 if (squares) sizes[r] += a0 * a0;
             }
-            j += LANES;
         }
         if (j < end) {
             const V b0 = F(load_part)(q + j, end - j);
-            for (int r = 0; r < 4; r++) {
+            for (int r = 0; r < n_rows; r++) {
                 const V a0 = F(load_part)(a[r] + j, end - j);
                 s1[r] += a0 * b0;
                 if (squares) sizes[r] += a0 * a0;
             }
         }
         if (end == d && start == 0) { /* nothing to be added in double */
-            for (int r = 0; r < 4; r++) out[r] = F(sum)(s0[r] + s1[r]);
-            for (int r = 0; squares && r < 4; r++) squares[r] = F(sum)(sizes[r]);
+            for (int r = 0; r < n_rows; r++) out[r] = F(sum)(s0[r] + s1[r]);
+            for (int r = 0; squares && r < n_rows; r++) squares[r] = F(sum)(sizes[r]);
             return;
         }
-        for (int r = 0; r < 4; r++) total[r] += F(sum)(s0[r] + s1[r]);
-        for (int r = 0; squares && r < 4; r++) total_squares[r] += F(sum)(sizes[r]);
+        for (int r = 0; r < n_rows; r++) total[r] += F(sum)(s0[r] + s1[r]);
+        for (int r = 0; squares && r < n_rows; r++) total_squares[r] += F(sum)(sizes[r]);
         if (end == d) break;
     }
-    for (int r = 0; r < 4; r++) out[r] = (REAL)total[r];
-    for (int r = 0; squares && r < 4; r++) squares[r] = (REAL)total_squares[r];
+    for (int r = 0; r < n_rows; r++) out[r] = (REAL)total[r];
+    for (int r = 0; squares && r < n_rows; r++) squares[r] = (REAL)total_squares[r];
 }
 
 /* The same of one row */
@@ -111,6 +112,14 @@ static void F(products)(const REAL *rows, int64_t stride_bytes, int64_t n, const
      * quarters to a half of the time); from the cache, four at once. */
     const int one_by_one = n * d * (int64_t)sizeof(REAL) >= BM_FAR && d * (int64_t)sizeof(REAL) <= 2 * PAGES;
     int64_t t = 0;
+    for (; d * (int64_t)sizeof(REAL) > 2 * PAGES && n - t >= 8; t += 8) { /* long ones are best read eight at once */
+        const REAL *a[8];
+        for (int r = 0; r < 8; r++) a[r] = (const REAL *)((const char *)rows + (t + r) * stride_bytes);
+        if (squares)
+            F(products_of)(a, 8, NULL, q, d, out + t, squares + t);
+        else
+            F(products_of)(a, 8, NULL, q, d, out + t, NULL);
+    }
     for (; one_by_one && t < n; t++) {
         const REAL *row = (const REAL *)((const char *)rows + t * stride_bytes);
         out[t] = squares ? F(one_product)(row, q, d, squares + t) : F(one_product)(row, q, d, NULL);
@@ -124,13 +133,13 @@ static void F(products)(const REAL *rows, int64_t stride_bytes, int64_t n, const
             a[r] = (const REAL *)((const char *)rows + (t + r < n ? t + r : n - 1) * stride_bytes);
         if (asks && t + 8 <= n) {
             if (squares)
-                F(four_products)(a, next, q, d, four, sizes);
+                F(products_of)(a, 4, next, q, d, four, sizes);
             else
-                F(four_products)(a, next, q, d, four, NULL);
+                F(products_of)(a, 4, next, q, d, four, NULL);
         } else if (squares)
-            F(four_products)(a, NULL, q, d, four, sizes);
+            F(products_of)(a, 4, NULL, q, d, four, sizes);
         else
-            F(four_products)(a, NULL, q, d, four, NULL);
+            F(products_of)(a, 4, NULL, q, d, four, NULL);
         memcpy(out + t, four, count * sizeof(REAL));
         if (squares) memcpy(squares + t, sizes, count * sizeof(REAL));
     }
