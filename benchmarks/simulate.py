@@ -199,7 +199,8 @@ def measure_merging(n_shards: int = 200, k: int = 1) -> float:
     """Seconds that it takes to hear one shard's report on one query."""
     rows, none = np.arange(k), np.zeros(k, np.bool_)
     report = Report(
-        rows, np.ones(k), np.full(k, 0.1), none, 1.0, 100, 1, False, True, False, True, False, StopReason.SEPARATED
+        rows, np.ones(k), np.full(k, 0.1), none, 1.0, 100, 1, False, True, False, True, False, False,
+        StopReason.SEPARATED,
     )  # fmt: skip
     reports = {shard: replace(report, rows=rows + shard * 1000) for shard in range(n_shards)}
 

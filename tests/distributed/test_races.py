@@ -8,6 +8,7 @@ import banditmips as bm
 from banditmips.distributed import _shard_query, _tasks
 from banditmips.distributed._messages import Exact, Play
 from banditmips.race import query as race_query
+from banditmips.race.costs import Costs
 
 SAMPLED = {"layout": "coordinates"}
 """The paper's race, on coordinates as they are."""
@@ -424,3 +425,25 @@ def test_what_looks_bad_to_one_shard_alone_is_put_off_and_raced(make_shards, mon
     for found in (at_once, put_off):
         assert_same_atoms(found.indices, best(queries @ everybody.T, 1))
     assert put_off.n_multiplies.sum() <= 1.01 * at_once.n_multiplies.sum()
+
+
+def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch):
+    """Where that takes less time than BLAS: all of delta is spent then, split over the atoms of all shards."""
+    for module in ("query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+    monkeypatch.setattr(_shard_query, "costs", lambda: Costs())
+    split = []
+    close_by_bytes = _tasks.close_by_bytes
+    monkeypatch.setattr(_tasks, "close_by_bytes", lambda *given: split.append(given[-1]) or close_by_bytes(*given))
+    rng = np.random.default_rng(0)
+    atoms, queries = (rng.normal(size=(size, 2_100)).astype(np.float32) for size in (2_000, 32))
+    for k, absolute in ((1, False), (5, True)):
+        result = make_shards(atoms, [900]).search(queries, k, absolute=absolute)
+        scores = queries.astype(float) @ atoms.T.astype(float)
+        assert_same_atoms(result.indices, best(np.abs(scores) if absolute else scores, k))
+        rounded = result.delta_spent == 1e-3
+        assert rounded.mean() > 0.5
+        assert (result.n_multiplies[rounded] > atoms.size).all()
+        assert (result.n_multiplies[rounded] < 1.6 * atoms.size).all()
+        assert result.exact.all()
+    assert set(split) == {2_000}

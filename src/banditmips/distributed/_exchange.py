@@ -266,7 +266,10 @@ class QueryRace:
         radius = np.append(radius, np.zeros(pad))
         reports = self._reports.values()
         n_rounds = max((report.n_rounds for report in reports), default=0)
-        certain = all(report.certain for report in reports)
+        spent = self._options.delta
+        if not any(report.rounded for report in reports):
+            certain = all(report.certain for report in reports)
+            spent *= 0.0 if certain else sum(map(share_of_round, range(1, n_rounds + 1)))
         return SearchResult(
             indices=np.append(rows, np.full(pad, -1, dtype=np.int64)),
             scores=scores,
@@ -278,7 +281,7 @@ class QueryRace:
             n_rounds=n_rounds,
             n_survivors=sum(report.n_left for report in reports),
             stop_reason=self._reason(),
-            delta_spent=0.0 if certain else self._options.delta * sum(map(share_of_round, range(1, n_rounds + 1))),
+            delta_spent=spent,
             checked=checked,
         )
 

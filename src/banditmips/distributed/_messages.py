@@ -91,6 +91,8 @@ class Report:
         Whether delta covers every interval, so that atoms may be left out by theirs.
     certain
         Whether nothing was left out on a sample's word.
+    rounded
+        Whether atoms were left out by products of bytes, which are entitled to all of delta.
     stop_reason
         Why the race ended here, if it did.
     """
@@ -107,6 +109,7 @@ class Report:
     over: bool
     trusted: bool
     certain: bool
+    rounded: bool
     stop_reason: StopReason | None
 
     @property

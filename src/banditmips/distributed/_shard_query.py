@@ -88,7 +88,7 @@ class ShardQuery(Query):
         self._known_times: Times | None = None
         self._time_alone = 0.0
         self._n_rounds = 0
-        self._waiting = self._reading = self._certain = False
+        self._waiting = self._reading = self._certain = self._rounded = False
         self.ended: Outcome | None = None
         self.n_multiplies = 0
 
@@ -104,6 +104,11 @@ class ShardQuery(Query):
             return self._query
         vector: NDArray[Any] = self._given
         return vector.astype(np.float64) if isinstance(self._atoms.store, SparseStore) else vector
+
+    @property
+    def n_all(self) -> int:
+        """Atoms that take part, over all shards."""
+        return self._n_all
 
     @property
     def waits(self) -> bool:
@@ -158,6 +163,12 @@ class ShardQuery(Query):
         self.ended = self.all_products(products, self.ended, close)
         self.n_multiplies = self.ended.n_multiplies
         self._certain = True
+
+    def finish_by_bytes(self, close: NDArray[np.int64]) -> None:
+        """Answer by the exact scores of rows that products of bytes have left."""
+        self.finish(None, close)
+        self.n_multiplies += self._exact.cost(close)
+        self._certain, self._rounded = False, True
 
     def _play(self, order: Play, races: bool) -> None:
         begins = self._alive is None
@@ -316,7 +327,8 @@ class ShardQuery(Query):
             reading=self._reading,
             over=over,
             trusted=not over or self.uses_codes() or not compares_pairs(self._options),
-            certain=self._certain or self._n_rounds == 0,
+            certain=self._certain or (self._n_rounds == 0 and not self._rounded),
+            rounded=self._rounded,
             stop_reason=standing.stop_reason if over else None,
         )
 

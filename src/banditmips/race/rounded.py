@@ -29,9 +29,17 @@ _GROUP = 16
 
 
 def close_by_bytes(
-    rows: Rows, queries: Sequence[NDArray[Any]], k: int, absolute: bool, delta: float, seed: int
+    rows: Rows,
+    queries: Sequence[NDArray[Any]],
+    k: int,
+    absolute: bool,
+    delta: float,
+    seed: int,
+    n_atoms: int | None = None,
 ) -> list[NDArray[np.int64] | None]:
     """Rows that can be among the best k of each query, up to delta; None where BLAS would take less time than they do.
+
+    `n_atoms` are those that delta is split over, if these rows are a part of them.
 
     Nothing but time is lost by what is guessed here: who is left out is decided by `core.rule`.
     """
@@ -40,7 +48,7 @@ def close_by_bytes(
     if most <= 0.0 or delta <= 0.0:
         return nobody
     found = ByteProducts(rows, queries, seed)
-    radii = found.radii(deviations_of_ends(delta, rows.n, k, absolute))
+    radii = found.radii(deviations_of_ends(delta, n_atoms or rows.n, k, absolute))
     blocks = np.arange(found.n_blocks)
     first = blocks[_TRIED // 2 :: _TRIED].copy() if blocks.size > _TRIED else blocks[:1]
     found.fill(first)
