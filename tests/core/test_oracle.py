@@ -71,7 +71,7 @@ def run_both(name, cells, sampler, k, absolute, candidates):
     rule = Rule(name, DELTA, candidates.size, k, absolute, SIGMA * D * unit, WIDTH * D * unit)
     slow = slow_race(cells, rule, sizes_of(sampler.population), candidates)
     costs = np.ones(D, dtype=np.int64) if cells.objective else (cells.query != 0.0).astype(np.int64)
-    scores = ScoreMap(cells.row_scale, cells.offsets)
+    scores = ScoreMap(cells.factors, cells.offsets)
     problem = Problem(cells.query, cells.objective, scores, unit_costs=costs)
     reader = StoreReader(DenseStore(cells.atoms), problem)
     source = SampleSource(
@@ -211,7 +211,7 @@ def test_a_mask_factors_and_what_is_known_already(name, absolute, k):
         rng = np.random.default_rng([seed, 1])
         atoms, query = integers(seed)
         candidates = np.flatnonzero(rng.random(N) < 0.8)
-        row_scale, offsets = rng.choice([0.5, 1.0, 2.0], N), 3e6 * rng.integers(-4, 5, N)
+        factors, offsets = rng.choice([0.5, 1.0, 2.0], N), 3e6 * rng.integers(-4, 5, N)
         centers = atoms.mean(axis=1)
         scatter = ((atoms - centers[:, np.newaxis]) ** 2).sum(axis=1)
         needed = np.where(rng.random(N) < 0.5, np.nan, 0.95 * scatter)
@@ -221,7 +221,7 @@ def test_a_mask_factors_and_what_is_known_already(name, absolute, k):
             query,
             uniform_sample(sampler.prefix(D).coordinates, D),
             D,
-            row_scale=row_scale,
+            factors=factors,
             offsets=offsets,
             centers=centers,
             needed_scatter=needed,

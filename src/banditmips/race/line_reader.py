@@ -35,7 +35,7 @@ class LineReader:
         The query coordinate by coordinate.
     lines : QueryLines
         The same line by line.
-    centers : float64, shape (n,), or None
+    means : float64, shape (n,), or None
         Means of the atoms' entries, about which their scatter is measured; None if nobody asks for it.
     check_finite : bool
         Whether values have to be checked, because nobody has looked at them before.
@@ -48,7 +48,7 @@ class LineReader:
         store: PartStore,
         problem: Problem,
         lines: QueryLines,
-        centers: NDArray[np.float64] | None = None,
+        means: NDArray[np.float64] | None = None,
         check_finite: bool = False,
         long_reads: bool = False,
     ) -> None:
@@ -56,7 +56,7 @@ class LineReader:
         self._long_reads = long_reads
         self._problem = problem
         self._lines = lines
-        self._centers = centers
+        self._means = means
         self._check_finite = check_finite
         self._seen: list[_Seen] = []
         self._row_cost = int(lines.costs().sum())
@@ -70,13 +70,13 @@ class LineReader:
         numbers = sample.coordinates[start:]
         lines, place = np.unique(numbers, return_inverse=True)
         sums = np.zeros((rows.size, lines.size))
-        scatters = None if self._centers is None else np.zeros((rows.size, lines.size))
+        scatters = None if self._means is None else np.zeros((rows.size, lines.size))
         ascending, row_place = np.unique(rows, return_inverse=True)
         for part in self._store.read_parts(ascending, [self._store.line(number) for number in lines.tolist()]):
             sums[part.rows, part.span] += self._sum(part, ascending)
-            if scatters is not None and self._centers is not None:
-                centers = self._centers[ascending[part.rows], np.newaxis]
-                scatters[part.rows, part.span] += np.square(part.values - centers).sum(axis=1)
+            if scatters is not None and self._means is not None:
+                means = self._means[ascending[part.rows], np.newaxis]
+                scatters[part.rows, part.span] += np.square(part.values - means).sum(axis=1)
         self._seen.append(_Seen(ascending, lines, sums, scatters))
         out[...] = sums[row_place][:, place]
 
@@ -91,7 +91,7 @@ class LineReader:
 
     def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
         """Return what the lines seen so far show of the scatter of the rows' entries, scaled up to all."""
-        if self._centers is None:
+        if self._means is None:
             return None
         scale = np.zeros(self._lines.starts.size)
         np.add.at(scale, sample.coordinates, sample.scale)

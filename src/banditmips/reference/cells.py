@@ -29,7 +29,7 @@ class SampledCells:
         Whether a coordinate may come again.
     objective
         0, 1 or 2: a coordinate adds q*v, -(q - v)^2 or -|q - v|.
-    row_scale, offsets
+    factors, offsets
         A factor on each atom's terms, and the part of its score that is known already.
     centers, needed_scatter
         Mean of each atom's entries, and what a sample must show of their scatter before it may speak of the atom.
@@ -41,7 +41,7 @@ class SampledCells:
     population: int
     with_replacement: bool = False
     objective: int = 0
-    row_scale: NDArray[np.float64] | None = None
+    factors: NDArray[np.float64] | None = None
     offsets: NDArray[np.float64] | None = None
     centers: NDArray[np.float64] | None = None
     needed_scatter: NDArray[np.float64] | None = None
@@ -50,7 +50,7 @@ class SampledCells:
         """What these coordinates of an atom add to its score."""
         q, v = self.query[columns], self.atoms[i, columns]
         terms = (q * v, -((q - v) ** 2), -np.abs(q - v))[self.objective]
-        return np.asarray(terms if self.row_scale is None else self.row_scale[i] * terms)
+        return np.asarray(terms if self.factors is None else self.factors[i] * terms)
 
     def known(self, i: int) -> float:
         """The part of an atom's score that is known already."""

@@ -62,7 +62,7 @@ class Rule:
         share = self.delta * 6.0 / (np.pi * number) ** 2 / self.n_atoms
         if self.name == "codes":
             return float(cells.radius(i, size, np.sqrt(2.0 * np.log(2.0 * self.ways / share))))
-        d, scale = cells.population, 1.0 if cells.row_scale is None else float(cells.row_scale[i])
+        d, scale = cells.population, 1.0 if cells.factors is None else float(cells.factors[i])
         if self.name == "paired":
             z = -float(stdtrit(size - 1, share / 2.0)) if cells.is_representative(i, size) else np.inf
             return float(z * np.linalg.norm(cells.deviations(i, size)))
