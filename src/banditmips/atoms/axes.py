@@ -8,7 +8,7 @@ where atoms have nothing in common there are none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,7 @@ def _parts_left(
 class AxesKeeper:
     """Multiplies whole rows with the axes as they are read."""
 
+    looks: Literal[False] = False
     wants_given, wants_rows = False, True
 
     def __init__(self, axes: Axes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,7 @@ class CacheFiller:
     values : shape (n, p), which is to be filled.
     """
 
+    looks: Literal[False] = False
     wants_given, wants_rows = True, False
 
     def __init__(self, store: AtomStore, seed: int, size: int) -> None:

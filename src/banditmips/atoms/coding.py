@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,7 @@ def _mean_and_some(store: AtomStore, panels: Panels) -> tuple[NDArray[np.float64
 class CodesKeeper:
     """Encodes whole rows as they are looked at (`banditmips.atoms.following.LookingKeeper`)."""
 
+    looks: Literal[True] = True
     wants_rows = True
 
     def __init__(self, codes: Codes) -> None:

@@ -193,8 +193,13 @@ class FactsCollector:
     def __init__(self, n: int, d: int, argument: str = "atoms", keepers: _Keepers = (), check: bool = True) -> None:
         self._argument = argument
         self._keepers = keepers
-        self._takers = [keeper for keeper in keepers if not isinstance(keeper, LookingKeeper)]
-        self._lookers = [keeper for keeper in keepers if isinstance(keeper, LookingKeeper)]
+        self._takers: list[Keeper] = []
+        self._lookers: list[LookingKeeper] = []
+        for keeper in keepers:
+            if keeper.looks:
+                self._lookers.append(keeper)
+            else:
+                self._takers.append(keeper)
         self._checks = check
         self._counts = np.zeros(n, dtype=np.int64)
         # Means are held as differences from a number close to them, which keep more digits.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,15 @@ class Keeper(Protocol):
 
     Attributes
     ----------
+    looks : bool
+        False: whoever looks at the rows for the facts is a `LookingKeeper`.
     wants_given : bool
         Whether entries are wanted as they were given; in single or double precision otherwise.
     wants_rows : bool
         Whether only whole rows are of use.
     """
 
+    looks: Literal[False]
     wants_given: bool
     wants_rows: bool
 
@@ -34,16 +37,16 @@ class Keeper(Protocol):
         """Return what is kept of the first rows, by name; what is put there is kept instead."""
 
 
-@runtime_checkable
 class LookingKeeper(Protocol):
     """Keeps something of whole rows while it looks at them for the facts: faster than one after the other.
 
     Attributes
     ----------
-    wants_rows : bool
+    looks, wants_rows : bool
         True.
     """
 
+    looks: Literal[True]
     wants_rows: bool
 
     def look(self, first_row: int, values: NDArray[Any], *learnt: NDArray[np.float64]) -> tuple[float, float]:

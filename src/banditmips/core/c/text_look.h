@@ -15,6 +15,17 @@ enum {
     F(AHEAD) = 2048,  /* bytes from which memory is asked for: there is too much to do for the processor to see so far */
 };
 
+/* In this order, so that facts are the same to the bit whether something is left over of the rows or not */
+#if BM_VECTOR_BYTES
+#define ADD(sum, x)    \
+    do {               \
+        (sum) += (x);  \
+        IN_ORDER(sum); \
+    } while (0)
+#else
+#define ADD(sum, x) (sum) += (x)
+#endif
+
 /* 32 numbers v - c as floats, with some signs changed */
 ALWAYS_INLINE void F(put_rest)(const REAL *v, const REAL *c, uint32_t signs, float *x) {
     for (int i = 0; i < F(TOGETHER); i += LANES_f32) {
@@ -42,13 +53,14 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
     int64_t j = 0;
     for (; d - j >= F(TOGETHER); j += F(TOGETHER)) {
         for (int i = 0; i < F(TOGETHER); i += 64 / (int)sizeof(REAL)) PREFETCH((const char *)(v + j + i) + F(AHEAD));
+        v_f64 few_t0 = {0}, few_t1 = {0}, few_s0 = {0}, few_s1 = {0}; /* sums of few round less */
         for (int64_t i = j; i < j + F(TOGETHER); i += 2 * LANES_f64) {
             const v_f64 x = F(load_wide)(v + i), y = F(load_wide)(v + i + LANES_f64);
             const v_f64 x_apart = x - pivot, y_apart = y - pivot;
-            t0 += x_apart;
-            t1 += y_apart;
-            s0 += x_apart * x_apart;
-            s1 += y_apart * y_apart;
+            ADD(few_t0, x_apart);
+            ADD(few_t1, y_apart);
+            ADD(few_s0, x_apart * x_apart);
+            ADD(few_s1, y_apart * y_apart);
             if (column_squares) {
                 store_f64(column_squares + i, load_f64(column_squares + i) + x * x);
                 store_f64(column_squares + i + LANES_f64, load_f64(column_squares + i + LANES_f64) + y * y);
@@ -62,6 +74,10 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
                 r1 += y_left * y_left;
             }
         }
+        ADD(t0, few_t0);
+        ADD(t1, few_t1);
+        ADD(s0, few_s0);
+        ADD(s1, few_s1);
         for (int64_t i = j; i < j + F(TOGETHER); i += LANES) {
             const V given = F(load)(v + i);
             high = F(max)(given, high);
@@ -72,8 +88,7 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
     REAL highs[LANES], lows[LANES];
     F(store)(highs, high);
     F(store)(lows, low);
-    out->total = sum_f64(t0 + t1);
-    out->squares = sum_f64(s0 + s1);
+    double total = sum_in_order(t0 + t1), squares = sum_in_order(s0 + s1);
     out->low = INFINITY;
     out->high = -INFINITY;
     for (int i = 0; i < LANES; i++) {
@@ -84,8 +99,8 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
     for (; j < d; j++) {
         LOAD_UNALIGNED(REAL, x_real, v + j);
         const double x = x_real, apart = x - pivot;
-        out->total += apart;
-        out->squares += apart * apart;
+        ADD(total, apart);
+        ADD(squares, apart * apart);
         if (x > out->high) out->high = x;
         if (x < out->low) out->low = x;
         if (column_squares) column_squares[j] += x * x;
@@ -97,6 +112,8 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
             left[j] = (float)(signs[j / 32] >> (j % 32) & 1 ? -x_left : x_left);
         }
     }
+    out->total = total;
+    out->squares = squares;
     if (rest) {
         rest->product += product;
         rest->square += square;
@@ -112,6 +129,7 @@ static void F(look_and_centre)(const REAL *v, int64_t d, double pivot, double *c
     F(look_at)(v, d, pivot, column_squares, out, rest);
 }
 
+#undef ADD
 #undef F
 #undef V
 #undef LANES
