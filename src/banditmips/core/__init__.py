@@ -30,6 +30,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     measuring         <- codes, kernels, rotation
     rows              <- kernels
     passes            <- kernels, rows
+    near_best         <- kernels, rows, survivors
     byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
@@ -39,8 +40,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     cached_source     <- kernels, sample_source, statistics, survivors
     code_source       <- certain, codes, kernels, numbers, source, survivors
     answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
-    products          <- certain, kernels, maps, rows, survivors
+    products          <- certain, kernels, maps, near_best, rows
     direct            <- certain, kernels, products, rows, survivors
+    batch             <- certain, kernels, near_best, products, rows
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
     projections       <- kernels
@@ -63,6 +65,9 @@ rows, passes, exact
     Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
+near_best, batch
+    Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
+    queries, with nothing in Python for each.
 loop, answer, products, direct
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them.
 sparse_products, sparse_batch

@@ -1,5 +1,9 @@
 from libc.stdint cimport int64_t
 
+cimport numpy as cnp
+
+from banditmips.core.near_best cimport real
+
 
 cdef class Best:
     cdef readonly object indices, scores
@@ -11,3 +15,25 @@ cdef class Best:
     cdef double bar(self) noexcept nogil
     cdef void add(self, int64_t row, double score) noexcept nogil
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil
+
+
+cdef class PlainProducts:
+    cdef tuple asked
+    cdef object k, result_type
+    cdef dict fields
+    cdef int64_t n, d, few_entries
+    cdef int type_num
+    cdef bint absolute
+    cdef public object squares
+    cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked)
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row)
+
+
+cdef bint are_floats(cnp.ndarray array, int type_num)
+cdef bint are_same(tuple values, tuple others)
+cdef object make_result(result_type, dict fields)
+cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil
+cdef bint best_by_products(
+    const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
+    Best best, double* room
+) noexcept nogil

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, PartStore
-from banditmips.atoms.facts import length_of, lengths, longest
+from banditmips.atoms.facts import length_of, longest
 from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery, ScoreMap
@@ -24,7 +24,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
-from banditmips.race.known import index_rows, known_of
+from banditmips.race.known import index_rows, inverse, known_of, norms_of, spreads_of
 from banditmips.race.passes import close_rows
 from banditmips.race.plan import (
     NO_TIMES,
@@ -43,7 +43,7 @@ from banditmips.race.ways import Situation, Way, make_ways, way_to_measure, wort
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["FEW_ENTRIES", "Query"]
+__all__ = ["FEW_ENTRIES", "Query", "good_exponents"]
 
 FEW_ENTRIES = 16
 """A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
@@ -118,18 +118,10 @@ class Query:
             return ScoreMap()
         assert facts is not None
         if objective == "cosine":
-            return ScoreMap(_inverse(self._lengths("squared_norms", None) * length_of(query)))
+            return ScoreMap(inverse(norms_of(self._atoms) * length_of(query)))
         mean = float(query.mean())
-        factors = _inverse(self._lengths("scatter", facts.means) * length_of(query - mean))
+        factors = inverse(spreads_of(self._atoms) * length_of(query - mean))
         return ScoreMap(factors, -query.size * mean * facts.means * factors)
-
-    def _lengths(self, squares: str, centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Roots of what is known of the atoms' squares."""
-        if squares not in self._atoms.prepared:
-            known = getattr(self._atoms.facts, squares)
-            self._atoms.prepared[squares] = lengths(self._atoms.store, known, centres)
-        roots: NDArray[np.float64] = self._atoms.prepared[squares]
-        return roots
 
     def _product_map(self) -> ScoreMap | None:
         """How scores follow from inner products, if they do."""
@@ -157,6 +149,11 @@ class Query:
     def _has_few_entries(self) -> bool:
         """Whether only the columns where the query is not 0 are worth reading."""
         return self._objective == PRODUCT and FEW_ENTRIES * self._support.size <= self._query.size
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """The atoms that take part."""
+        return self._candidates
 
     @property
     def covers_all(self) -> bool:
@@ -228,7 +225,7 @@ class Query:
         array = store.array if isinstance(store, DenseStore) else None
         by_blas = array is not None and can_use_blas(array)
         contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas)
+        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self.n_sharing)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take too little time for a race on codes, or are all 0."""
@@ -445,7 +442,7 @@ class Query:
         if rows is None or not self.takes_pass:
             return self._candidates
         options = self._options
-        return close_rows(rows, self._candidates, [self._query], options.objective, self._k, options.absolute)[0]
+        return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
 
     def _rounding(self, products: NDArray[Any]) -> float:
         """By how much these products by BLAS may be wrong."""
@@ -524,11 +521,9 @@ def _all_coordinates(d: int) -> NDArray[np.int64]:
 
 def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
     """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
-    wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
-    return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
+    return np.asarray(np.ldexp(query, good_exponents(np.abs(query).max(), scale)))
 
 
-def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 over norms; the cosine with a zero vector is taken as 0."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))
+def good_exponents(largest: Any, scale: float) -> Any:
+    """Exponents of the powers of two that queries with such largest entries are multiplied by (see above)."""
+    return min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1])) - np.frexp(largest)[1]
