@@ -5,8 +5,8 @@ multiplies beside the published ones, or the grid of shapes. Each gives records 
 answering one kind of request), rows (ours beside the reference, warm and cold) and lines (another figure beside its
 goal).
 
-- `workloads`: what a workload is; `synthetic`, `options`, `real_rows`: the workloads on drawn data, with every option
-  and dtype, and on the real data that the package `real` builds
+- `workloads`: what a workload is; `synthetic`, `options`, `batches`, `real_rows`: the workloads on drawn data, with
+  every option and dtype, in batches for which no race pays, and on the real data that the package `real` builds
 - `searchers`: what ways of answering have in common; `full`, `peers`, `ours`: the ways, each behind one small interface
 - `measure`: the interleaved timing, warm and cold; `truth`: which answers are right
 - `records`, `goals`: what was measured, what is behind the full pass, and which goals are missed

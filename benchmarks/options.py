@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from benchmarks.goals import Goals
 from benchmarks.ours import Ours
 from benchmarks.peers import FLAT
 from benchmarks.searchers import Problem
-from benchmarks.workloads import Asked, Instance, Make, Scale, Workload, many_queries
+from benchmarks.workloads import Asked, Make, Workload, changed, many_queries, to_int8
 
 __all__ = ["NAME", "Size", "option_workloads"]
 
@@ -40,7 +40,7 @@ def option_workloads(size: Size = FULL) -> tuple[Workload, ...]:
         Workload(f"{NAME}-plain", "NORMAL_CUSTOM", plain, _plain_ways(size)),
         *(_objective(objective, plain) for objective in ("cosine", "neg_sqeuclidean", "neg_l1")),
         *(_objective_without_index(objective, plain) for objective in ("cosine", "neg_sqeuclidean", "neg_l1")),
-        _changed("int8", plain, _to_int8),
+        _changed("int8", plain, to_int8),
         _changed("float16", plain, lambda atoms: atoms.astype(np.float16)),
         # FAISS would round such atoms.
         replace(_changed("float64", plain, lambda atoms: atoms.astype(np.float64)), peers=("blas",)),
@@ -102,17 +102,6 @@ def _objective_without_index(objective: str, make: Make) -> Workload:
 
 def _changed(title: str, make: Make, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Workload:
     """The same atoms in another dtype or order."""
-
-    def changed(scale: Scale) -> Iterator[Instance]:
-        for instance in make(scale):
-            atoms = change(instance.atoms)
-            queries = instance.queries.astype(np.float64) if atoms.dtype == np.float64 else instance.queries
-            yield Instance(atoms, queries, queries[-1])
-
     ours = (Ours("fitted", True, _third()), Ours("no fit", False))
-    return Workload(f"{NAME}-{title.replace(' ', '-').lower()}", f"NORMAL_CUSTOM, {title}", changed, ours)
-
-
-def _to_int8(atoms: NDArray[Any]) -> NDArray[np.int8]:
-    """Round to 127 steps of the largest entry."""
-    return np.asarray(np.round(atoms * (127.0 / np.abs(atoms).max())), dtype=np.int8)
+    name = f"{NAME}-{title.replace(' ', '-').lower()}"
+    return Workload(name, f"NORMAL_CUSTOM, {title}", changed(make, change), ours)

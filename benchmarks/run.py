@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import grid, growth, multiplies, real_rows
+from benchmarks.batches import batch_workloads
 from benchmarks.charts import draw_frontier, draw_real
 from benchmarks.docs_page import update_docs
 from benchmarks.machine import describe_machine, load_warning
@@ -36,7 +37,7 @@ def sections(missing: Sequence[str] = ()) -> dict[str, Section]:
     }
     every |= {
         workload.name: functools.partial(run_workload, workload, missing=missing)
-        for workload in (*WORKLOADS, *option_workloads())
+        for workload in (*WORKLOADS, *option_workloads(), *batch_workloads())
     }
     if not (ML_100K / "u.data").exists():
         every["movielens-100k"] = _without_movielens

@@ -15,7 +15,19 @@ from benchmarks.ours import Ours
 from benchmarks.peers import FLAT
 from benchmarks.searchers import INNER_PRODUCT, Problem
 
-__all__ = ["ONE", "Asked", "Instance", "Make", "Scale", "Workload", "embeddings", "many_queries", "one_query"]
+__all__ = [
+    "ONE",
+    "Asked",
+    "Instance",
+    "Make",
+    "Scale",
+    "Workload",
+    "changed",
+    "embeddings",
+    "many_queries",
+    "one_query",
+    "to_int8",
+]
 
 _N_LARGEST = 64
 """Entries left out of the query that warms up, see `one_query`."""
@@ -176,3 +188,20 @@ def embeddings(n: int, quick_n: int, d: int) -> Make:
         yield Instance(atoms, queries, queries[-1])
 
     return make
+
+
+def changed(make: Make, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Make:
+    """The same with atoms in another dtype or order; queries are doubles where the atoms are."""
+
+    def make_changed(scale: Scale) -> Iterator[Instance]:
+        for instance in make(scale):
+            atoms = change(instance.atoms)
+            queries = instance.queries.astype(np.float64) if atoms.dtype == np.float64 else instance.queries
+            yield Instance(atoms, queries, queries[-1])
+
+    return make_changed
+
+
+def to_int8(atoms: NDArray[Any]) -> NDArray[np.int8]:
+    """Round to 127 steps of the largest entry."""
+    return np.asarray(np.round(atoms * (127.0 / np.abs(atoms).max())), dtype=np.int8)

@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import __main__ as command
 from benchmarks import (
+    batches,
     charts,
     docs_page,
     full,
@@ -412,7 +413,8 @@ def test_slow_peers_sit_out_a_quick_run():
 
 
 def test_every_goal_of_the_workloads_can_be_judged():
-    every = (*WORKLOADS, *options.option_workloads(), *real_rows.real_workloads(), *real_rows.graph_workloads())
+    drawn = (*WORKLOADS, *options.option_workloads(), *batches.batch_workloads())
+    every = (*drawn, *real_rows.real_workloads(), *real_rows.graph_workloads())
     names = [workload.name for workload in every]
     assert len(set(names)) == len(names)
     keys = {f"{w.name} | {asked} | {ours.label}" for w in every for asked in w.every for ours in w.ours}
@@ -433,6 +435,16 @@ def test_every_option_and_dtype_has_rows_and_right_answers():
     assert {f"fitted, {way}" for way in ("epsilon", "budget", "trace", "bernstein", "hoeffding", "after add")} <= ways
     sections = {each.section.removeprefix("options-") for each in found}
     assert {"cosine", "neg_sqeuclidean", "neg_l1", "int8", "float16", "float64", "fortran-order"} <= sections
+    assert [each.key for each in found if not each.answers_plausible] == []
+
+
+def test_every_kind_of_batch_has_rows_and_right_answers():
+    workloads = batches.batch_workloads(((10, 10),), ((30, 500),))
+    missing = tuple(missing_peers())
+    found = [each for w in workloads for each in runner.run_workload(w, SOON, missing).rows]
+    sections = {each.section for each in found}
+    assert {"batches-small-10x10", "batches-cosine-30x500", "batches-int8-30x500"} <= sections
+    assert {each.way for each in found} == {"fitted", "no fit"}
     assert [each.key for each in found if not each.answers_plausible] == []
 
 

@@ -12,18 +12,21 @@ from numpy.typing import NDArray
 from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
+from banditmips.core.batch import PlainBatch
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.direct import PlainRace
 from banditmips.core.loop import Outcome
-from banditmips.core.plain import PlainKind
+from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
-from banditmips.race.batch import answer_batch
+from banditmips.race.batch import answer_batch, nothing_to_try
 from banditmips.race.cached import CachedSearch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas
+from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
+from banditmips.race.rounded import may_round
 from banditmips.race.situation import FEW_ENTRIES
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds"]
@@ -41,36 +44,64 @@ def _remember_plain(
     kinds: list[PlainKind], direct: DirectSearch, asked: tuple[Any, ...], atoms: AtomSet, checked: bool
 ) -> None:
     """Let the next search that is asked the same go without any of this (`answer_plainly`)."""
-    options, store = direct.options, atoms.store
-    compiled = direct.compiled
-    if (
-        not (direct.sweeps or (compiled is not None and direct.contiguous))
-        or options.trace
-        or options.ends != "largest"
-    ):
+    options, n, compiled = direct.options, atoms.store.shape[0], direct.compiled
+    served = direct.sweeps or (compiled is not None and direct.contiguous)
+    if not served or options.trace or options.ends != "largest":
         return
-    fields = {
-        "n_rounds": 0,
-        "n_survivors": store.shape[0],
-        "stop_reason": StopReason.FINISHED_EXACTLY,
-        "delta_spent": 0.0,
-        "checked": checked,
-        "_radius": None,
-        "seed": options.seed,
-        "atoms_shape": store.shape,
-    }
-    type_num, k, absolute = store.dtype.num, direct.k, options.absolute
-    settings = (asked, store.shape, type_num, k, absolute, FEW_ENTRIES, SearchResult, fields)
-    kind: PlainKind
-    if compiled is not None:
-        kind = race = PlainRace(*settings)
+    fields = {"n_rounds": 0, "n_survivors": n, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
+    settings = _settings(fields, asked, direct.k, options, atoms, checked)
+    if compiled is None:
+        products = PlainProducts(*settings)
+        products.squares = squares_of(atoms)
+        _put_first(products, kinds)
+    else:
+        race = PlainRace(*settings)
         # What is prepared for atoms must not keep them alive.
         race.direct, race.go_on = compiled, partial(_go_on, direct, ref(atoms))
-    else:
-        kind = products = PlainProducts(*settings)
-        products.squares = squares_of(atoms)
+        _put_first(race, kinds)
+
+
+def _settings(
+    fields: dict[str, Any], asked: tuple[Any, ...], k: int, options: Options, atoms: AtomSet, checked: bool
+) -> tuple[Any, ...]:
+    """What a kind of search is made of; `fields` are those of its results that never change."""
+    store = atoms.store
+    fields |= {"checked": checked, "_radius": None, "seed": options.seed, "atoms_shape": store.shape}
+    return asked, store.shape, store.dtype.num, k, options.absolute, FEW_ENTRIES, SearchResult, fields
+
+
+def _put_first(kind: PlainKind, kinds: list[PlainKind]) -> None:
+    """Put a kind of search before those that are remembered."""
     kinds.insert(0, kind)
     del kinds[_MOST_PLAIN:]
+
+
+def _plain_batch(
+    kinds: list[PlainKind],
+    atoms: AtomSet,
+    queries: Any,
+    k: int,
+    options: Options,
+    asked: tuple[Any, ...],
+    checked: bool,
+) -> SearchResult | None:
+    """Answer a small batch by all products, and let the next that is asked the same go without any of this."""
+    store = atoms.store
+    if not isinstance(store, DenseStore) or not plain_rows(queries, store.shape[1]) or queries.dtype != store.dtype:
+        return None
+    m, array = len(queries), store.array
+    if m > TOGETHER or not array.flags.c_contiguous or options.ends != "largest" or options.progress:
+        return None
+    if not DirectSearch.is_plain(atoms, k, options) or not nothing_to_try(atoms, k, options, m):
+        return None
+    if store.rows is None or may_round(store.rows, m, k):
+        return None
+    finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
+    kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
+    kind.squares, kind.n_queries = squares_of(atoms), m
+    _put_first(kind, kinds)
+    found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
+    return found
 
 
 def _go_on(direct: DirectSearch, atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:
@@ -85,11 +116,12 @@ def bare_directly(
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
     if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
-    atoms = store.array
-    if not plain_row(queries, atoms.shape[1]) or not can_use_blas(atoms):
+    atoms, atom_set = store.array, AtomSet(store)
+    if not plain_row(queries, atoms.shape[1]):
+        return _plain_batch(plain_kinds, atom_set, queries, k, options, asked, checked=False)
+    if not can_use_blas(atoms):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    atom_set = AtomSet(store)
     found, made = _answered(_bare, key, atom_set, queries)
     if made is not None:
         _remember_plain(plain_kinds, made, asked, atom_set, checked=False)
@@ -102,8 +134,11 @@ def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple
     Also the multiplies of a race on cached coordinates that came to nothing; None if there was no such race.
     """
     # Threads share the work of one query, which this way does not divide.
-    if type(k) is not int or options.n_jobs != 1 or not plain_row(queries, atom_set.store.shape[1]):
+    if type(k) is not int or options.n_jobs != 1:
         return None, None
+    if not plain_row(queries, atom_set.store.shape[1]):
+        kinds = atom_set.prepared.setdefault("plain", [])
+        return _plain_batch(kinds, atom_set, queries, k, options, (options,), not atom_set.unchecked), None
     if atom_set.cache is not None:
         return on_cache(atom_set, queries, k, options) if k > 0 else (None, None)
     found, made = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
@@ -127,7 +162,7 @@ def _answered(
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
         return None, made
-    result = SearchResult.of_one_query(
+    result = SearchResult.of_queries(
         found.indices,
         found.scores,
         None,
@@ -162,7 +197,7 @@ def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> 
     if outcome is None or outcome.handed_over:
         return None, 0 if outcome is None else outcome.n_multiplies
     best = outcome.best(k, options.absolute)
-    result = SearchResult.of_one_query(
+    result = SearchResult.of_queries(
         outcome.survivors[best],
         outcome.scores[best],
         outcome.radius[best],

@@ -65,8 +65,9 @@ def _at_ends(
         return find(queries, mask)
     rows, single = as_queries(queries, shape[1])
     masks = as_mask(mask, shape[0], len(rows), single)
-    for number, row in enumerate(rows):
-        as_finite(row, "" if single else f"row {number}, ")
+    if rows.dtype not in (np.float32, np.float64) or not np.isfinite(rows).all():
+        for number, row in enumerate(rows):
+            as_finite(row, "" if single else f"row {number}, ")
     turned = negative(rows)
     if ends == "smallest":
         if single:

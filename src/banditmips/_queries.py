@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
 from banditmips._result import SearchResult, StopReason
+from banditmips._shared import SharedProducts, begin_while_it_pays, finish_by_products
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -21,23 +22,20 @@ from banditmips._validate import (
     as_queries,
     check_k,
 )
-from banditmips.atoms import DenseStore, PartStore, SparseStore
+from banditmips.atoms import PartStore
 from banditmips.atoms.metering import metered
-from banditmips.core.passes import pass_dtype
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import ASKED_TOGETHER, Account
 from banditmips.race.direct import plain_row
-from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
-from banditmips.race.known import index_rows
+from banditmips.race.full import can_stream
 from banditmips.race.one_pass import by_one_pass
-from banditmips.race.passes import close_rows, pass_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
-from banditmips.race.sparse import SparseAnswer, SparseSearch, products_by_row
+from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
 
-__all__ = ["also_read", "check_together", "empty_batch", "explain_query", "finish_by_products", "run_queries"]
+__all__ = ["also_read", "check_together", "empty_batch", "explain_query", "run_queries"]
 
 
 def run_queries(
@@ -69,31 +67,39 @@ def _run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
+    if len(rows) == 0:
+        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
+    shared = SharedProducts(atom_set, rows, masks, k, options)
+    if shared.are_all_there_is:
+        found = _all_together(atom_set, rows, k, options, masks, shared)
+        if found is not None:
+            return found
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
         return short
     if _misses_norms(atom_set, options):
-        if masks is None or single:
-            finite = [as_finite(row, "" if single else f"row {i}, ") for i, row in enumerate(rows)]
-            outcomes = by_one_pass(atom_set, finite, k, options, None if masks is None else masks[0])
-            if outcomes is not None:
-                results = [of_outcome(one, k, options.absolute, checked=True, trace=None) for one in outcomes]
-                return results[0] if single else SearchResult.stack(results)
+        if single:
+            excluded = None if masks is None else masks[0]
+            outcome = by_one_pass(atom_set, as_finite(rows[0], ""), k, options, excluded)
+            if outcome is not None:
+                return of_outcome(outcome, k, options.absolute, checked=True, trace=None)
         with metered() as norms:
             known = _with_norms(atom_set, options)
         return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
 
     sparse = SparseSearch(atom_set, k, options)
-    if sparse.serves and len(rows):
-        found = _by_sparse_products(sparse, rows, single, masks)
-        if found is not None:
-            results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in found]
+    if sparse.serves:
+        answers = _by_sparse_products(sparse, rows, single, masks)
+        if answers is not None:
+            results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in answers]
             return results[0] if single else SearchResult.stack(results)
 
     store = atom_set.store
     # Queries that race on codes read rows of a file; those that read all of it read it together.
     may_share = isinstance(store, PartStore) and can_stream(store, k) and atom_set.codes is not None
     n_sharing = max(len(rows), 1) if may_share and masks is None and atom_set.removed is None else 1
+
+    account = shared.account()
 
     def begin(i: int, races: bool = True) -> _Begun | SearchResult:
         n_spent = tried or 0
@@ -103,25 +109,25 @@ def _run_queries(
                 return short
         query = as_finite(rows[i], "" if single else f"row {i}, ")
         excluded = None if masks is None else masks[i]
-        return _Begun(Query(atom_set, query, k, options, excluded, n_sharing), n_spent, races)
+        together = n_sharing if account is None else account.n_sharing
+        return _Begun(Query(atom_set, query, k, options, excluded, together), n_spent, races)
 
-    if single:
-        begun = [begin(0)]
-    elif len(rows) == 0:
-        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
-    else:
-        asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
-        begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
+    if account is not None and shared.fine.all():
+        raced = _raced(begin, account, shared, len(rows), k, options, atom_set)
+        if raced is not None:
+            return SearchResult.stack(raced)
+    asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
+    begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
     waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
     while 0 < 2 * len(waiting) <= n_sharing:
         n_sharing = len(waiting)
         for one in waiting:
             one.begin_again(n_sharing)
         waiting = [one for one in waiting if one.waits]
-    with metered() as shared:
+    with metered() as read:
         finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
     if waiting:
-        waiting[0].bytes_read += shared.bytes_read  # what they read together counts for the first of them
+        waiting[0].bytes_read += read.bytes_read  # what they read together counts for the first of them
     checked = not atom_set.unchecked
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
@@ -153,6 +159,59 @@ def _begin_all(
             yield one
 
 
+def _all_together(
+    atom_set: AtomSet,
+    rows: NDArray[Any],
+    k: int,
+    options: Options,
+    masks: NDArray[np.bool_] | None,
+    shared: SharedProducts,
+) -> SearchResult | None:
+    """Answer queries by products that they share; None if they cannot."""
+    fine = shared.fine
+    if fine.all():
+        found = shared.find()
+        return None if found is None else shared.result(found)
+    if not fine.any():
+        return None
+    others = np.flatnonzero(~fine)
+    for i in others:
+        as_finite(rows[i], f"row {i}, ")
+    results: dict[int, SearchResult] = {}
+    for some in (np.flatnonzero(fine), others):
+        part = _run_queries(atom_set, rows[some], k, options, None if masks is None else masks[some], None)
+        results |= {int(i): part[t] for t, i in enumerate(some)}
+    return SearchResult.stack([results[i] for i in range(len(rows))])
+
+
+def _raced(
+    begin: Callable[[int], Any],
+    account: Account,
+    shared: SharedProducts,
+    m: int,
+    k: int,
+    options: Options,
+    atom_set: AtomSet,
+) -> list[SearchResult] | None:
+    """Let queries race as long as that pays, and the others share their products; None if they cannot."""
+    begun = begin_while_it_pays(begin, account, m, options.n_jobs)
+    places = [i for i in range(m) if i >= len(begun) or begun[i].waits]
+    found = shared.find(places) if places else None
+    if places and found is None:
+        return None
+    together = None if found is None else shared.result(found, places)
+    results: list[SearchResult] = []
+    for i in range(m):
+        if together is not None and i in places:
+            place = places.index(i)
+            if i >= len(begun):
+                results.append(together[place])
+                continue
+            begun[i].finish(None, together.indices[place])
+        results.append(begun[i].result(k, options, not atom_set.unchecked))
+    return results
+
+
 def _by_sparse_products(
     search: SparseSearch, rows: NDArray[Any], single: bool, masks: NDArray[np.bool_] | None
 ) -> list[SparseAnswer] | None:
@@ -172,7 +231,7 @@ def _by_sparse_products(
 def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
     """The result of one query to a sparse matrix."""
     pad = k - answer.indices.size
-    return SearchResult.of_one_query(
+    return SearchResult.of_queries(
         np.append(answer.indices, np.full(pad, -1)) if pad else answer.indices,
         np.append(answer.scores, np.full(pad, -np.inf)) if pad else answer.scores,
         None,
@@ -247,9 +306,9 @@ class _Begun:
         return self.query.vector
 
     @property
-    def shares_pass(self) -> bool:
-        """Whether one pass over all atoms would tell who can be best."""
-        return self.query.covers_all and self.query.takes_pass
+    def candidates(self) -> NDArray[np.int64]:
+        """The atoms that take part."""
+        return self.query.candidates
 
     def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
@@ -261,81 +320,6 @@ class _Begun:
         """Put the result together."""
         trace = self.query.trace(self.outcome) if options.trace else None
         return of_outcome(self.outcome, k, options.absolute, checked, trace, self.bytes_read)
-
-
-class MayWait(Protocol):
-    """A query that may wait for its products with all atoms."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it does."""
-
-    @property
-    def takes_products(self) -> bool:
-        """Whether the products with all atoms would tell all scores."""
-
-    @property
-    def sums_products(self) -> bool:
-        """Whether exact scores are sums of the products of whole rows."""
-
-    @property
-    def vector(self) -> NDArray[np.float64]:
-        """The query as products with it are taken."""
-
-    @property
-    def shares_pass(self) -> bool:
-        """Whether one pass over all atoms would tell who can be best."""
-
-    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
-
-
-def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int, options: Options) -> None:
-    """Let the queries for which sampling does not pay share their products, or one pass over the atoms."""
-    waiting, store = [one for one in begun if one.waits], atom_set.store
-    by_row = store.products[0] if isinstance(store, SparseStore) else None
-    if by_row is not None and atom_set.facts is not None:
-        queries = [one.vector for one in waiting]
-        for one, products in zip(waiting, products_by_row(by_row, queries), strict=True):
-            one.finish(products)
-        return
-    rows = index_rows(atom_set) if waiting else None
-    multiply: Callable[[NDArray[Any]], NDArray[Any]] | None = None
-    dtype, by_pass = store.dtype, False
-    alone = len(waiting) == 1 and waiting[0].sums_products
-    if isinstance(store, DenseStore) and can_use_blas(store.array) and not (alone and by_columns(store, k)):
-        multiply = partial(products_with_all, store.array)
-    elif isinstance(store, PartStore) and can_stream(store, k):
-        multiply = partial(streamed_products, store)
-    elif rows is not None:
-        multiply, dtype, by_pass = partial(pass_products, rows), pass_dtype(rows), True
-    sharing: list[MayWait] = []
-    passing: list[MayWait] = []
-    for one in waiting:
-        if multiply is not None and one.takes_products and (one.shares_pass or not by_pass):
-            sharing.append(one)
-        elif rows is not None and one.shares_pass:
-            passing.append(one)
-        else:
-            one.finish(None)
-    for start in range(0, len(sharing), TOGETHER):
-        assert multiply is not None
-        some = sharing[start : start + TOGETHER]
-        with np.errstate(over="ignore", invalid="ignore"):
-            # One by one, so that no copy of all of them is made in another precision.
-            vectors = np.empty((len(some), store.shape[1]), dtype=dtype)
-            for row, one in zip(vectors, some, strict=True):
-                row[:] = one.vector
-            products = multiply(vectors)
-        for one, of_query in zip(some, products, strict=True):
-            one.finish(of_query)
-    for start in range(0, len(passing), TOGETHER):
-        assert rows is not None
-        some = passing[start : start + TOGETHER]
-        queries = [one.vector for one in some]
-        close = close_rows(rows, np.arange(rows.n), queries, options.objective, k, options.absolute)
-        for one, found in zip(some, close, strict=True):
-            one.finish(None, found)
 
 
 def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, options: Options) -> Sequence[_Begun]:

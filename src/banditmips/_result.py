@@ -108,19 +108,20 @@ class SearchResult:
         return self.n_multiplies / (n * d)
 
     @classmethod
-    def of_one_query(
+    def of_queries(
         cls,
         indices: NDArray[np.int64],
         scores: NDArray[np.float64],
         radius: NDArray[np.float64] | None,
-        n_multiplies: int | Callable[[], int],
-        n_rounds: int,
-        n_survivors: int,
-        stop_reason: StopReason,
-        delta_spent: float,
+        n_multiplies: Any,
+        n_rounds: Any,
+        n_survivors: Any,
+        stop_reason: Any,
+        delta_spent: Any,
         checked: bool,
+        bytes_read: Any = 0,
     ) -> SearchResult:
-        """Make the result of a query to atoms in memory, in a fraction of the time that a frozen dataclass takes.
+        """Make the result of a query, or of a batch, in a fraction of the time that a frozen dataclass takes.
 
         `radius` is None where the scores are exact. The fields that follow from it are filled in when they are asked
         for, and so is `n_multiplies` where it is a function that counts them.
@@ -135,6 +136,7 @@ class SearchResult:
             stop_reason=stop_reason,
             delta_spent=delta_spent,
             checked=checked,
+            bytes_read=bytes_read,
             _radius=radius,
         )
         fields["_count" if callable(n_multiplies) else "n_multiplies"] = n_multiplies

@@ -125,7 +125,8 @@ def test_who_reaches_the_best():
 def test_what_can_be_rounded():
     assert can_round(Rows([np.ones((3, 4))]))
     assert can_round(Rows([np.ones((3, 4), np.float32, order="F")]))
-    assert not can_round(Rows([np.ones((3, 4), np.float16)]))
+    assert can_round(Rows([np.ones((3, 4), np.float16)]))
+    assert not can_round(Rows([np.ones((3, 4), np.float16, order="F")]))
     assert not can_round(Rows([np.ones((3, 8))[:, ::2]]))
     assert not can_round(Rows([np.ones((3, 4)), np.ones((3, 4))]))
     with pytest.raises(ValueError, match="queries"):

@@ -13,9 +13,9 @@ from banditmips.race.costs import Costs
 
 @pytest.fixture(autouse=True)
 def costs_of_a_server(monkeypatch):
-    """Costs that do not depend on the machine."""
-    for module in ("direct", "query", "rounded"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+    """Costs that do not depend on the machine: BLAS is slow, so that products of bytes pay for few atoms too."""
+    for module in ("batch", "direct", "passes", "query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(product=0.06))
 
 
 def normal(n=800, d=2_100, m=30, seed=0, dtype=np.float32):

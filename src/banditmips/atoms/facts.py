@@ -31,6 +31,7 @@ __all__ = [
     "facts_bytes",
     "length_of",
     "lengths",
+    "lengths_of_rows",
     "longest",
     "some_rows",
 ]
@@ -131,6 +132,16 @@ def length_of(vector: NDArray[Any]) -> float:
         return largest
     with np.errstate(over="ignore", under="ignore"):
         return float(largest * np.linalg.norm(vector / largest))
+
+
+def lengths_of_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """What `length_of` gives for each row, to the bit; None where squares are too large or too small for numbers."""
+    squares = np.zeros(len(vectors))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for start in range(0, vectors.shape[1], _LENGTH_PIECE):
+            piece = vectors[:, start : start + _LENGTH_PIECE]
+            squares += np.matmul(piece[:, np.newaxis, :], piece[:, :, np.newaxis])[:, 0, 0]
+    return np.asarray(np.sqrt(squares)) if ((squares >= _LEAST_SQUARES) & (squares < np.inf)).all() else None
 
 
 def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.float64] | None) -> NDArray[np.float64]:

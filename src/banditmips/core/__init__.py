@@ -31,6 +31,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     measuring         <- codes, kernels, rotation
     rows              <- kernels
     passes            <- kernels, rows
+    near_best         <- kernels, rows, survivors
     byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
@@ -41,8 +42,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     code_source       <- certain, codes, kernels, numbers, source, survivors
     answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
     plain             <- maps
-    products          <- certain, kernels, plain, rows, survivors
+    products          <- certain, kernels, near_best, plain, rows
     direct            <- certain, kernels, plain, products, rows, survivors
+    batch             <- certain, kernels, near_best, plain, products, rows
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
 
@@ -62,6 +64,9 @@ rows, passes, exact
     Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
+near_best, batch
+    Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
+    queries, with nothing in Python for each.
 loop, answer, products, direct, plain
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them, in one
     call from the user's arrays to the result.

@@ -38,12 +38,10 @@ cdef enum:
 
 
 def can_round(Rows rows):
-    """Whether these are the rows of one matrix of floats in C or Fortran order."""
+    """Whether these are the contiguous rows of one matrix, or those of a matrix of floats in Fortran order."""
     cdef const Segment* segment = &rows.segments[0]
-    cdef int64_t size = 4 if segment.dtype == BM_F32 else 8
-    return rows.n_segments == 1 and segment.dtype in (BM_F32, BM_F64) and size in (
-        segment.column_stride, segment.row_stride
-    )
+    by_column = segment.dtype in (BM_F32, BM_F64) and segment.row_stride == (4 if segment.dtype == BM_F32 else 8)
+    return rows.n_segments == 1 and (rows.are_contiguous or by_column)
 
 
 cdef class ByteProducts:
@@ -139,8 +137,7 @@ cdef class ByteProducts:
 
     def fill(self, const int64_t[::1] blocks):
         """Multiply the atoms of these blocks."""
-        cdef const Segment* segment = &self.rows.segments[0]
-        cdef bint by_row = segment.column_stride == (4 if segment.dtype == BM_F32 else 8)
+        cdef bint by_row = self.rows.are_contiguous
         cdef int8_t[::1] room = np.zeros(BM_BYTE_ATOMS * (PITCH if by_row else BM_BYTE_STRETCH), dtype=np.int8)
         cdef float[::1] numbers = np.empty(BM_BYTE_STRETCH * (1 if by_row else BM_BYTE_ATOMS), dtype=np.float32)
         cdef double[::1] sums = np.empty(BM_BYTE_ATOMS * BM_BYTE_QUERIES)
@@ -201,8 +198,8 @@ cdef class ByteProducts:
         cdef int64_t count = min(<int64_t> BM_BYTE_STRETCH, self.d - first)
         cdef const char* source = segment.base + row * segment.row_stride + first * segment.column_stride
         cdef bm_dither dither = self._dither_of_atoms(first)
-        if segment.dtype == BM_F64:
-            bm_kernels().to_f32(BM_F64, source, segment.column_stride, count, numbers)
+        if segment.dtype != BM_F32:
+            bm_kernels().to_f32(segment.dtype, source, segment.column_stride, count, numbers)
             source = <const char*> numbers
         bm_kernels().row_bytes(<const float*> source, count, &dither, room, known)
 

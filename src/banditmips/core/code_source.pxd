@@ -18,6 +18,7 @@ cdef class RotatedQuery:
     cdef readonly double norm, unit, along, on_centre
     cdef Codes codes
     cdef const uint8_t[::1] dither
+    cdef void* _memory
     cdef float* rotated
     cdef uint64_t* coarse
     cdef uint64_t* fine

@@ -5,14 +5,14 @@ Rounding is random (by the seed's dither), so that its error too is sub-Gaussian
 """
 
 from libc.math cimport INFINITY, fabs, isfinite, ldexp, sqrt
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
-from banditmips.core.codes cimport MAX_RUNGS, Codes
+from banditmips.core.codes cimport ALIGNED, MAX_RUNGS, Codes
 from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
@@ -41,17 +41,18 @@ cdef class RotatedQuery:
         cdef int64_t width = codes.rotation.width
         cdef int64_t n_words = (COARSE_BITS + FINE_BITS) * codes.n_words
         self.codes, self.dither = codes, dither
-        # Room for all of it at once, the rounded entries in front.
-        self.coarse = <uint64_t*> malloc(n_words * sizeof(uint64_t) + width * sizeof(float))
-        if self.coarse == NULL:
+        # Room for all of it at once, from where vectors are read the fastest.
+        self._memory = malloc(n_words * sizeof(uint64_t) + width * sizeof(float) + ALIGNED)
+        if self._memory == NULL:
             raise MemoryError("there is no memory for a rotated query")
-        self.fine, self.rotated = NULL, <float*> (self.coarse + n_words)
+        self.rotated = <float*> (<char*> self._memory + ALIGNED - <uintptr_t> self._memory % ALIGNED)
+        self.coarse, self.fine = <uint64_t*> (self.rotated + width), NULL  # a multiple of 64 numbers behind
         with nogil:
             self._rotate(&query[0])
             self.coarse_step = self._round(COARSE_BITS, self.coarse, self.coarse_totals)
 
     def __dealloc__(self):
-        free(self.coarse)
+        free(self._memory)
 
     cdef void _rotate(self, const double* query) noexcept nogil:
         cdef int64_t d = self.codes.rotation.d, width = self.codes.rotation.width

@@ -7,6 +7,7 @@ from banditmips.core.rotation cimport Rotation
 
 cdef enum:
     MAX_RUNGS = 40
+    ALIGNED = 64  # bytes from which vectors are read the fastest
 
 
 cdef class EncodingRoom:

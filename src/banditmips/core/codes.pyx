@@ -27,8 +27,6 @@ _FIRST_CELLS = 2048
 _GRID_STEPS = np.array([np.nan, np.nan, 0.9957, 0.586, 0.3352])
 cdef double[5] GRID_STEPS = _GRID_STEPS
 """The best step of a uniform grid of 2, 3 and 4 bits for normal numbers, in standard deviations (Max 1960)."""
-cdef enum:
-    ALIGNED = 64  # bytes from which vectors are read the fastest
 cdef double LEAST_LENGTH = 1e-32, MOST_LENGTH = 1e32
 """Between these, scales and errors are within single precision."""
 

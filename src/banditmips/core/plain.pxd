@@ -13,3 +13,7 @@ cdef class PlainKind:
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked)
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row)
     cdef object result(self, dict fields)
+
+
+cdef bint are_floats(cnp.ndarray array, int type_num)
+cdef bint are_same(tuple values, tuple others)

@@ -47,12 +47,12 @@ cdef class PlainKind:
             cnp.PyArray_NDIM(atoms) == 2
             and cnp.PyArray_DIM(atoms, 0) == self.n
             and cnp.PyArray_DIM(atoms, 1) == self.d
-            and _are_floats(atoms, self.type_num)
+            and are_floats(atoms, self.type_num)
             and cnp.PyArray_NDIM(row) == 1
             and cnp.PyArray_DIM(row, 0) == self.d
-            and _are_floats(row, self.type_num)
+            and are_floats(row, self.type_num)
             and k == self.k
-            and _are_same(asked, self.asked)
+            and are_same(asked, self.asked)
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
@@ -77,12 +77,12 @@ def answer_plainly(list kinds, atoms, row, k, tuple asked):
     return None
 
 
-cdef bint _are_floats(cnp.ndarray array, int type_num):
+cdef bint are_floats(cnp.ndarray array, int type_num):
     """Whether these are native numbers of that type in C order, and in memory."""
     return cnp.PyArray_TYPE(array) == type_num and cnp.PyArray_ISCARRAY_RO(array) and map_of(array) is None
 
 
-cdef bint _are_same(tuple values, tuple others):
+cdef bint are_same(tuple values, tuple others):
     """Whether all are the same object, or equal numbers or strings of one type: True, 1 and 1.0 are equal too."""
     cdef Py_ssize_t t
     for t in range(len(others)):

@@ -1,5 +1,8 @@
 from libc.stdint cimport int64_t
 
+from banditmips.core.near_best cimport real
+from banditmips.core.plain cimport PlainKind
+
 
 cdef class Best:
     cdef readonly object indices, scores
@@ -11,3 +14,14 @@ cdef class Best:
     cdef double bar(self) noexcept nogil
     cdef void add(self, int64_t row, double score) noexcept nogil
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil
+
+
+cdef class PlainProducts(PlainKind):
+    cdef public object squares
+
+
+cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil
+cdef bint best_by_products(
+    const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
+    Best best, double* room
+) noexcept nogil

@@ -14,9 +14,6 @@ class Best:
     @property
     def scores(self) -> NDArray[np.float64]: ...
 
-def close_to_best(
-    products: NDArray[Any], squares: NDArray[Any] | None, rows: Rows, query_squares: float, k: int, absolute: bool
-) -> NDArray[np.int64] | None: ...
 def best_of_all(
     products: NDArray[Any], squares: NDArray[Any] | None, rows: Rows, query: MeasuredQuery, k: int, absolute: bool
 ) -> Best | None: ...

@@ -116,11 +116,6 @@ class ShardQuery(Query):
         return self.ended is not None and self.ended.handed_over
 
     @property
-    def shares_pass(self) -> bool:
-        """Whether one pass over all atoms of the shard would tell who can be best."""
-        return self.covers_all and self.takes_pass
-
-    @property
     def looks_bad(self) -> bool:
         """Whether those that are left, though not for good, would take longer than the products with all atoms."""
         return self.ended is None and self._reading and self._are_too_many()

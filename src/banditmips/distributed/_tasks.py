@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._queries import check_together, finish_by_products
+from banditmips._queries import check_together
+from banditmips._shared import finish_by_products
 from banditmips._threads import map_in_order
 from banditmips.atoms import DenseStore
 from banditmips.atoms.metering import metered

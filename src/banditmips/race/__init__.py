@@ -26,7 +26,7 @@ A query flows one way, from top to bottom; nothing flows back::
             |                            readers.py   the atoms' values there
             |                          core.loop: rounds, exact finish
             |
-            |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py: all products or one pass, shared
+            |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py, together.py: all products
             v
       _result.py     SearchResult
 
@@ -53,11 +53,12 @@ lines with the files::
     full         <- costs
     rounded      <- costs
     streamed     <- costs, full, rounded
-    passes       <- full, rules
+    passes       <- costs, full, rules
     query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, situation, ways
-    one_pass     <- atom_set, known, passes, plan, query
-    direct       <- costs, full, known, plan, rounded, rules, sampling, situation
-    batch        <- direct, full, plan
+    together     <- full, known, passes, plan, rounded, rules, situation
+    one_pass     <- atom_set, known, passes, query, together
+    direct       <- costs, full, known, plan, rules, sampling, situation
+    batch        <- costs, direct, full, known, plan, rules, together
     sparse       <- atom_set, situation
 
 costs, plan
@@ -81,9 +82,12 @@ full, rounded, streamed, passes
     than it reads; of a file as it is read; and the rows that rounding cannot tell from the best.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
-query, one_pass, direct, batch
+query, one_pass, direct
     One query: look at it, choose a way, race, finish; one that needs norms which nobody knows; the short way of a plain
-    one, and of many that come together.
+    one.
+together, batch
+    Queries that come together: by all products at once, for any objective and type, with nothing in Python for each;
+    and whether, and for how long, races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 

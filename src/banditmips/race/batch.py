@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import map_in_order
 from banditmips.atoms import DenseStore
-from banditmips.race.direct import Answer, DirectSearch, Waiting
-from banditmips.race.full import products_with_all
-from banditmips.race.plan import REGRET, TOGETHER
+from banditmips.core.answer import Times
+from banditmips.core.loop import Outcome
+from banditmips.race.costs import costs
+from banditmips.race.direct import Answer, DirectSearch, Waiting, by_all_products
+from banditmips.race.full import can_use_blas
+from banditmips.race.known import index_rows
+from banditmips.race.plan import REGRET, SamplingPlan, code_times, is_worth_a_race
+from banditmips.race.rules import least_sample
+from banditmips.race.together import Found, Together
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["ASKED_TOGETHER", "Account", "answer_batch"]
+__all__ = ["ASKED_TOGETHER", "Account", "answer_batch", "at_places", "nothing_to_try", "races_on_codes", "shared_times"]
 
 ASKED_TOGETHER = 8
 """Queries after which it is asked again whether races pay: the same at any number of threads."""
@@ -60,60 +66,110 @@ class Account:
         self._n_won += not in_vain
 
 
+def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> bool:
+    """Whether the products that so many queries share take less than any race of one of them could.
+
+    That is so for atoms in memory, wherever nothing is asked for but time.
+    """
+    if options.delta == 0.0:
+        return not options.trace and options.budget is None
+    if not asks_for_time(atoms, options):
+        return False
+    n, d = atoms.store.shape
+    here, itemsize = costs(), atoms.store.dtype.itemsize
+    if races_on_codes(atoms, options):
+        assert atoms.codes is not None
+        return not is_worth_a_race(here, shared_times(atoms, n_queries), atoms.codes, n, k, n_queries)
+    first = least_sample(options, k, n)
+    plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
+    return not any(plan.can_pay(first) for plan in plans)
+
+
+def asks_for_time(atoms: AtomSet, options: Options) -> bool:
+    """Whether nothing is asked for but the best in the least time, in whatever way."""
+    return (
+        options.minimise == "time"
+        and options.epsilon == 0.0
+        and options.rescore
+        and options.budget is None
+        and options.bound in ("auto", "codes")
+        and options.sampling == "auto"
+        and not options.replacement
+        and not options.trace
+        and atoms.buckets is None
+        and atoms.cache is None
+    )
+
+
+def races_on_codes(atoms: AtomSet, options: Options) -> bool:
+    """Whether nothing is asked for but time, and races would be those on codes."""
+    return atoms.codes is not None and options.objective != "neg_l1" and asks_for_time(atoms, options)
+
+
+def shared_times(atoms: AtomSet, n_queries: int) -> Times:
+    """What the steps of a race on codes take, for one of so many queries to atoms in memory."""
+    rows, store = index_rows(atoms), atoms.store
+    assert rows is not None
+    assert atoms.codes is not None
+    by_blas = isinstance(store, DenseStore) and can_use_blas(store.array)
+    return code_times(costs(), atoms.codes, rows.n, store.dtype.itemsize, rows.are_contiguous, by_blas, n_queries)
+
+
 def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Answer] | None:
     """Answer plain queries; None where atoms, options or one of the queries are not of the plain kind."""
     direct = DirectSearch(atoms, k, options, len(rows))
     if not direct.serves:
         return None
+    together = Together(atoms, k, options)
+    measured = together.measure(rows)
+    if not measured.fine.all():
+        return None
     account = None if direct.times is None else Account(direct.times.full, len(rows), direct.more_time)
     begun: list[Answer | Waiting] = []
     for start in range(0, len(rows), ASKED_TOGETHER):
-        races = account is not None and account.allows_more
+        if account is not None and not account.allows_more:
+            break
         if account is not None:
             direct.share_products(account.n_sharing)
 
-        def begin(row: NDArray[Any], races: bool = races) -> Answer | Waiting | None:
-            return direct.begin(atoms, row, races)
+        def begin(row: NDArray[Any]) -> Answer | Waiting | None:
+            return direct.begin(atoms, row)
 
         for one in map_in_order(begin, list(rows[start : start + ASKED_TOGETHER]), options.n_jobs):
             if one is None:
                 return None
-            if account is not None and races:
+            if account is not None:
                 raced = one.begun if isinstance(one, Waiting) else one
                 spent = 0.0 if raced is None else raced.time_spent
                 account.add(spent + direct.certain_time, isinstance(one, Waiting))
             begun.append(one)
-    return _finished(atoms, direct, rows, begun)
-
-
-def _finished(
-    atoms: AtomSet, direct: DirectSearch, rows: NDArray[Any], begun: list[Answer | Waiting]
-) -> list[Answer] | None:
-    """Let those that wait share their products."""
-    store = atoms.store
-    assert isinstance(store, DenseStore)
-    waiting = [(place, one) for place, one in enumerate(begun) if isinstance(one, Waiting)]
-    for start in range(0, len(waiting), TOGETHER):
-        some = waiting[start : start + TOGETHER]
-        places = [place for place, _ in some]
-        close = direct.close_by_bytes(atoms, [one for _, one in some])
-        left = [t for t, found in enumerate(close) if found is None]
-        answers = direct.finish(
-            atoms, [one for _, one in some], close, _products(store, rows, [places[t] for t in left])
-        )
-        if answers is None:
+    answers = {place: one for place, one in enumerate(begun) if isinstance(one, Answer)}
+    places = [place for place in range(len(rows)) if place not in answers]
+    if places:
+        found = together.best(at_places(rows, places), measured.at(places), None)
+        if found is None:
             return None
-        for place, answer in zip(places, answers, strict=True):
-            begun[place] = answer
-    return begun  # type: ignore[return-value]
+        waiting = {place: one.begun for place, one in enumerate(begun) if isinstance(one, Waiting)}
+        answers |= _answers(found, places, waiting, atoms.store.shape[0], options.delta)
+    return [answers[place] for place in range(len(rows))]
 
 
-def _products(store: DenseStore, rows: NDArray[Any], places: list[int]) -> NDArray[Any]:
-    """Products of all atoms with the queries at these places."""
-    if not places:
-        return np.empty((0, store.shape[0]), dtype=store.dtype)
+def _answers(
+    found: Found, places: Sequence[int], raced: Mapping[int, Outcome | None], n: int, delta: float
+) -> dict[int, Answer]:
+    """What was found for queries at some places by their products with n atoms, after what their races had come to."""
+    answers = {}
+    for t, place in enumerate(places):
+        n_nonzero, n_close = int(found.n_nonzero[t]), int(found.n_close[t])
+        answer = by_all_products((found.indices[t], found.scores[t]), n, n_nonzero, raced.get(place))
+        if n_close:
+            answer.n_multiplies += n_close * n_nonzero
+            answer.n_survivors, answer.delta_spent = n_close, delta
+        answers[place] = answer
+    return answers
+
+
+def at_places(rows: NDArray[Any], places: Sequence[int]) -> NDArray[Any]:
+    """Some of the rows; no copy is made of those that lie one after another."""
     first, stop = places[0], places[-1] + 1
-    # Rows one after another need no copy.
-    together = rows[first:stop] if stop - first == len(places) else rows[places]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return products_with_all(store.array, together.astype(store.dtype, copy=False))
+    return rows[first:stop] if stop - first == len(places) else rows[list(places)]

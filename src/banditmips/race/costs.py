@@ -46,8 +46,9 @@ class Costs:
     byte_product, byte_entry
         A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
         to a byte.
-    convert
-        A value that BLAS cannot read (of one or two bytes), multiplied by our own loops.
+    convert, tile
+        A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
+        of several queries that share it.
     row, row_overhead
         A value of a row that is read on its own and multiplied exactly, and going to that row.
     cell, rotate
@@ -81,6 +82,7 @@ class Costs:
     byte_product: float = 0.005
     byte_entry: float = 0.4
     convert: float = 0.2
+    tile: float = 0.06
     row: float = 0.3
     row_overhead: float = 400.0
     cell: float = 0.015
@@ -110,6 +112,10 @@ class Costs:
     def sweeps_columns(self, n_values: int) -> bool:
         """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
         return self._column_sweep_of(n_values) <= _AS_FAST * self._column_stream_of(n_values)
+
+    def tiles(self, n_queries: int) -> bool:
+        """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
+        return n_queries * (self.tile - self.product) <= self.shared
 
     def columns_of(self, n_values: int) -> float:
         """Return what a value costs our own loop over columns that adds up in double precision."""
@@ -151,6 +157,7 @@ _MEASURED = (
     "product",
     "shared",
     "convert",
+    "tile",
     "byte_product",
     "byte_entry",
     "row",
@@ -199,6 +206,10 @@ def measure_costs() -> Costs:
     stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
     halves = Rows([apart[: n // 2].view(np.float16)])
     convert = _best_time(lambda: rough_sums(halves, every[: n // 2], np.ones((1, 8 * d), dtype=np.float32), 0), 2)
+    some_tiles, more_tiles = (
+        _best_time(lambda m=m: rough_sums(halves, every[: n // 8], np.ones((m, 8 * d), dtype=np.float32), 0), 2)  # type: ignore[misc]
+        for m in (4, 8)
+    )
     sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
     near = atoms.reshape(-1)[: n * n].reshape(n, n)
     near_rows = Rows([near])
@@ -235,6 +246,7 @@ def measure_costs() -> Costs:
     near_stream = min(near_stream / (n * n), stream)
     product = min(max(many - few, 0.1 * many) / (n * d * (64 - 8)), near_stream)
     shared = max(few / (n * d) - 8 * product, product)
+    tile = max(more_tiles - some_tiles, 0.1 * more_tiles) / (n // 8 * 8 * d * (8 - 4))
     byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * d * (64 - 16))
     byte_entry = max(few_bytes / (2 * BLOCK * 4 * d) - 16 * byte_product, byte_product)
     return replace(
@@ -251,6 +263,7 @@ def measure_costs() -> Costs:
         product=1e9 * product,
         shared=1e9 * shared,
         convert=1e9 * convert / (n // 2 * 8 * d),
+        tile=1e9 * tile,
         byte_product=1e9 * byte_product,
         byte_entry=1e9 * byte_entry,
         row=1e9 * one_by_one / (n // 2 * 4 * d),

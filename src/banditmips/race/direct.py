@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -15,11 +14,11 @@ from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.direct import Direct
 from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
-from banditmips.core.products import best_of, best_of_all, best_of_rows, close_to_best
+from banditmips.core.products import best_of, best_of_all, best_of_rows
 from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, exact_products, products_with_one
+from banditmips.race.full import can_use_blas, products_with_one
 from banditmips.race.known import known_of
 from banditmips.race.plan import (
     SamplingPlan,
@@ -29,7 +28,6 @@ from banditmips.race.plan import (
     is_worth_a_race,
     probe_quantile,
 )
-from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
 from banditmips.race.situation import FEW_ENTRIES
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["Answer", "DirectSearch", "Waiting", "plain_row", "plain_rows", "squares_of"]
+__all__ = ["Answer", "DirectSearch", "Waiting", "are_plain", "by_all_products", "plain_row", "plain_rows", "squares_of"]
 
 _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
 
@@ -77,15 +75,16 @@ class Answer:
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
     """Whether these are one row of native floats."""
-    return _are_plain(queries) and queries.ndim == 1 and queries.size == d
+    return are_plain(queries) and queries.ndim == 1 and queries.size == d
 
 
 def plain_rows(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
     """Whether these are several rows of native floats."""
-    return _are_plain(queries) and queries.ndim == 2 and queries.shape[0] > 1 and queries.shape[1] == d
+    return are_plain(queries) and queries.ndim == 2 and queries.shape[0] > 1 and queries.shape[1] == d
 
 
-def _are_plain(queries: Any) -> bool:
+def are_plain(queries: Any) -> bool:
+    """Whether these are native floats, one row after another."""
     return (
         type(queries) is np.ndarray
         and queries.dtype in (np.float32, np.float64)
@@ -95,15 +94,12 @@ def _are_plain(queries: Any) -> bool:
 
 
 class Waiting:
-    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any.
+    """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any."""
 
-    It is kept as it was given: many copies in double precision take longer to make than one at a time.
-    """
-
-    __slots__ = ("begun", "n_nonzero", "row", "squares")
+    __slots__ = ("begun", "n_nonzero")
 
     def __init__(self, query: MeasuredQuery, begun: Outcome | None) -> None:
-        self.row, self.squares, self.n_nonzero, self.begun = query.given, query.squares, query.n_nonzero, begun
+        self.n_nonzero, self.begun = query.n_nonzero, begun
 
 
 class DirectSearch:
@@ -128,7 +124,7 @@ class DirectSearch:
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self.k, self.options = k, options
-        self.serves = self._is_plain(atoms, k, options)
+        self.serves = self.is_plain(atoms, k, options)
         self._direct = self.times = None
         self.contiguous, self.certain_time, self.more_time = False, 0.0, 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
@@ -170,7 +166,8 @@ class DirectSearch:
         self.times.full = self._full_time(n_queries)
 
     @staticmethod
-    def _is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
+    def is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
+        """Whether these atoms and options are of the plain kind."""
         return (
             isinstance(atoms.store, DenseStore)
             and can_use_blas(atoms.store.array)
@@ -212,24 +209,16 @@ class DirectSearch:
             with np.errstate(over="ignore", invalid="ignore"):
                 products = products_with_one(store.array, row.astype(store.dtype, copy=False))
             best = best_of_all(products, squares_of(atoms), store.rows, query, k, absolute)
-        return None if best is None else _by_all_products((best.indices, best.scores), n, begun)
+        return None if best is None else by_all_products((best.indices, best.scores), n, begun.n_nonzero, begun.begun)
 
-    def begin(self, atoms: AtomSet, row: NDArray[Any], races: bool = True) -> Answer | Waiting | None:
-        """Answer a query if that takes less than its products; None where it turns out not to be plain.
+    def begin(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | Waiting | None:
+        """Answer a query if that takes less than its products; None where it turns out not to be plain."""
+        return self._begin(atoms, MeasuredQuery(row))
 
-        Parameters
-        ----------
-        races : bool
-            Whether anything may be tried before the products.
-        """
-        return self._begin(atoms, MeasuredQuery(row), races)
-
-    def _begin(self, atoms: AtomSet, query: MeasuredQuery, races: bool = True) -> Answer | Waiting | None:
+    def _begin(self, atoms: AtomSet, query: MeasuredQuery) -> Answer | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
-        if self._direct is not None and not races:
-            return Waiting(query, None)
         if self._direct is None:
             return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
         alive = self._direct.survivors(query)
@@ -253,50 +242,6 @@ class DirectSearch:
         quantile = probe_quantile(plan.n, self.k, options.delta)
         needed = coordinates_needed(atoms.store, query.exact, quantile, self.k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
-
-    def close_by_bytes(self, atoms: AtomSet, waiting: Sequence[Waiting]) -> list[NDArray[np.int64] | None]:
-        """Rows that can be among the best of each query, by products of bytes; None for whom BLAS is the better way."""
-        assert isinstance(atoms.store, DenseStore)
-        assert atoms.store.rows is not None
-        queries, options = [one.row for one in waiting], self.options
-        return close_by_bytes(atoms.store.rows, queries, self.k, options.absolute, options.delta, options.seed)
-
-    def finish(
-        self,
-        atoms: AtomSet,
-        waiting: Sequence[Waiting],
-        close: Sequence[NDArray[np.int64] | None],
-        products: NDArray[Any],
-    ) -> list[Answer] | None:
-        """Answer queries by exact scores of the rows that are close to the best; None where a number is not finite.
-
-        Parameters
-        ----------
-        close
-            Rows by products of bytes; None for queries whose products with all atoms are the next row of `products`.
-        """
-        store, k, absolute = atoms.store, self.k, self.options.absolute
-        assert isinstance(store, DenseStore)
-        assert store.rows is not None
-        rows, by_blas, squares = store.rows, iter(products), squares_of(atoms)
-        chosen = []
-        for one, some in zip(waiting, close, strict=True):
-            found = close_to_best(next(by_blas), squares, rows, one.squares, k, absolute) if some is None else some
-            if found is None:
-                return None
-            chosen.append(found)
-        scores = exact_products(rows, chosen, [one.row for one in waiting])
-        best = [best_of(*pair, k, absolute) for pair in zip(chosen, scores, strict=True)]
-        answers = []
-        for one, some, result in zip(waiting, close, best, strict=True):
-            if result is None:
-                return None
-            answer = _by_all_products((result.indices, result.scores), store.shape[0], one)
-            if some is not None:
-                answer.n_multiplies += some.size * one.n_nonzero
-                answer.n_survivors, answer.delta_spent = some.size, self.options.delta
-            answers.append(answer)
-        return answers
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
         store, times = atoms.store, self.times
@@ -336,8 +281,11 @@ def squares_of(atoms: AtomSet) -> NDArray[Any] | None:
     return squares
 
 
-def _by_all_products(found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, waiting: Waiting) -> Answer:
-    begun, multiplies = waiting.begun, n * waiting.n_nonzero
+def by_all_products(
+    found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, n_nonzero: int, begun: Outcome | None
+) -> Answer:
+    """What came of a query with so many entries by its products with n atoms, after what its race had come to."""
+    multiplies = n * n_nonzero
     if begun is None:
         return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
     n_left, n_rounds = begun.n_survivors, begun.n_rounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from banditmips._threads import in_pieces
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.parts import PartStore, all_parts
+from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
+from banditmips.core.near_best import ROUNDING
 from banditmips.core.rows import Rows
 from banditmips.race.costs import costs
 
@@ -20,7 +22,7 @@ __all__ = [
     "by_columns",
     "can_stream",
     "can_use_blas",
-    "exact_products",
+    "exact_sums",
     "products_with_all",
     "products_with_one",
     "reaching_best",
@@ -29,19 +31,16 @@ __all__ = [
     "streamed_products",
 ]
 
-_ROUNDING = 4.0
-"""Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of
-any length stay below 1 for blocked summation.)"""
-
-
 _MOST_READ_AGAIN = 0.04
 """Part of a file that may be read once more for exact scores of the best."""
 _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
 _SHARED_ROWS = 3.0
 """Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
-_LEAST_PRODUCTS = 1 << 20
-"""Multiplies that are worth a thread of their own."""
+_FAR = 1 << 25
+"""Bytes that no cache is taken to hold."""
+_LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18
+"""Multiplies that are worth a thread of their own, by BLAS and exactly."""
 
 
 def can_use_blas(array: NDArray[Any]) -> bool:
@@ -78,25 +77,43 @@ def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any
         return np.ascontiguousarray((part @ queries.T).T)
 
     least = max(1, _LEAST_PRODUCTS // (array.shape[1] * len(queries)))
-    return np.concatenate(in_pieces(multiply, array.shape[0], least), axis=1)
+    found = in_pieces(multiply, array.shape[0], least)
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
-def exact_products(
-    rows: Rows, wanted: Sequence[NDArray[np.int64]], queries: Sequence[NDArray[Any]]
-) -> list[NDArray[np.float64]]:
-    """Exact products of each query with the rows that are wanted for it."""
-    sizes = [some.size for some in wanted]
-    of_pair, place = np.concatenate(wanted), np.repeat(np.arange(len(queries)), sizes)
-    if rows.are_contiguous and of_pair.size < _SHARED_ROWS * np.unique(of_pair).size:
-        return [
-            rows.scores(some, None, query.astype(np.float64, copy=False), 0)
-            for some, query in zip(wanted, queries, strict=True)
-        ]
+def exact_sums(
+    rows: Rows,
+    queries: NDArray[Any],
+    scales: NDArray[np.float64] | None,
+    close: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    objective: int,
+) -> NDArray[np.float64]:
+    """Sum the objective's terms of each query, times a power of two, with the rows that are wanted for it.
+
+    `close` and `begins` are as `banditmips.core.near_best.close_to_each` gives them.
+    """
+    sums = np.empty(close.size)
+    if objective or (rows.are_contiguous and not _are_shared(rows, close)):
+
+        def work(start: int, stop: int) -> None:
+            add_exactly(rows, queries, scales, close, begins, objective, sums, (start, stop))
+
+        in_pieces(work, len(queries), max(1, len(queries) * _LEAST_EXACT // max(close.size * rows.d, 1)))
+        return sums
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
-    order = np.argsort(of_pair, kind="stable")
-    products = np.empty(of_pair.size)
-    products[order] = rows.pair_products(of_pair[order], place[order], queries)
-    return np.split(products, np.cumsum(sizes)[:-1])
+    order = np.argsort(close, kind="stable")
+    places = np.repeat(np.arange(len(queries)), np.diff(begins))[order]
+    taken = queries if scales is None else queries * scales[:, np.newaxis]
+    sums[order] = rows.pair_products(close[order], places, list(taken))
+    return sums
+
+
+def _are_shared(rows: Rows, close: NDArray[np.int64]) -> bool:
+    """Whether contiguous rows come from memory, and so many queries want each that it is read once for all of them."""
+    if sum(array.nbytes for array in rows.arrays) < _FAR:
+        return False
+    return bool(close.size >= _SHARED_ROWS * np.count_nonzero(np.bincount(close, minlength=1)))
 
 
 def can_stream(store: PartStore, k: int) -> bool:
@@ -129,7 +146,7 @@ def rounding_of_products(dtype: np.dtype[Any], d: int, query_norm: float, atom_n
     limits = np.finfo(dtype)
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
     lost = float(limits.tiny) * np.sqrt(d) * (np.sqrt(d) + atom_norm)
-    return float(_ROUNDING * float(limits.eps) * query_norm * atom_norm + lost)
+    return float(ROUNDING * float(limits.eps) * query_norm * atom_norm + lost)
 
 
 def best_of_products(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, JoinedStore
-from banditmips.atoms.facts import AtomFacts, longest
+from banditmips.atoms.facts import AtomFacts, lengths, longest
 from banditmips.core.answer import Known
 from banditmips.core.certain import CertainBounds
 from banditmips.core.code_source import make_dither
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from banditmips.atoms.axes import Axes
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["certain_bounds", "index_rows", "known_of"]
+__all__ = ["certain_bounds", "index_rows", "inverse", "known_of", "norms_of", "spreads_of"]
 
 _ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
@@ -68,3 +69,27 @@ def certain_bounds(facts: AtomFacts, axes: Axes | None, d: int) -> CertainBounds
     along = axes.along if fine.all() else np.where(fine, axes.along, np.float32(0.0))
     spreads = np.stack([whole, np.where(fine, longest(rest, d), whole)])
     return CertainBounds(facts.means, norms, spreads, d, _ROUNDING_OF_AXES, axes.directions, along)
+
+
+def norms_of(atoms: AtomSet) -> NDArray[np.float64]:
+    """The atoms' norms, from what `fit` knows of their squares."""
+    if "norms" not in atoms.prepared:
+        assert atoms.facts is not None
+        atoms.prepared["norms"] = lengths(atoms.store, atoms.facts.squared_norms, None)
+    norms: NDArray[np.float64] = atoms.prepared["norms"]
+    return norms
+
+
+def spreads_of(atoms: AtomSet) -> NDArray[np.float64]:
+    """The norms of the atoms less their means."""
+    if "spreads" not in atoms.prepared:
+        assert atoms.facts is not None
+        atoms.prepared["spreads"] = lengths(atoms.store, atoms.facts.scatter, atoms.facts.means)
+    spreads: NDArray[np.float64] = atoms.prepared["spreads"]
+    return spreads
+
+
+def inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 over norms; the cosine with a zero vector is taken as 0."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))

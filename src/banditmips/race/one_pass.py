@@ -1,8 +1,7 @@
-"""Queries that need the atoms' norms, which nobody knows: products and norms in one pass."""
+"""A query that needs the atoms' norms, which nobody knows: products and norms in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
-from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import AtomFacts, collect_facts
+from banditmips.atoms.facts import AtomFacts
 from banditmips.core.loop import Outcome
 from banditmips.race.atom_set import AtomSet, candidates_of
 from banditmips.race.known import index_rows
 from banditmips.race.passes import close_rows
-from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
+from banditmips.race.together import facts_of
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -26,44 +24,32 @@ __all__ = ["by_one_pass"]
 
 
 def by_one_pass(
-    atoms: AtomSet, queries: Sequence[NDArray[np.float64]], k: int, options: Options, excluded: NDArray[np.bool_] | None
-) -> list[Outcome] | None:
-    """Answer queries that need norms which nobody knows, with all products and norms in one pass over the atoms.
+    atoms: AtomSet, query: NDArray[np.float64], k: int, options: Options, excluded: NDArray[np.bool_] | None
+) -> Outcome | None:
+    """Answer a query that needs norms which nobody knows, with all products and norms in one pass over the atoms.
 
     None where something else than time is asked for, or where many rows are too close to tell.
     """
     rows, store = index_rows(atoms), atoms.store
-    if options.minimise != "time" or options.budget is not None or options.trace or not 0 < len(queries) <= TOGETHER:
+    if options.minimise != "time" or options.budget is not None or options.trace:
         return None
-    if rows is None or not rows.are_contiguous or not isinstance(store, DenseStore):
-        return None
-    if not all(query.any() for query in queries):
+    if rows is None or not rows.are_contiguous or not isinstance(store, DenseStore) or not query.any():
         return None
     candidates = candidates_of(rows.n, excluded, atoms.removed)
     every = np.arange(rows.n) if candidates is None else candidates
-    close = close_rows(rows, every, queries, options.objective, k, options.absolute)
-    needed = np.unique(np.concatenate(close))
-    if 2 * needed.size > rows.n:
+    close = close_rows(rows, every, query, options.objective, k, options.absolute)
+    if 2 * close.size > rows.n:
         return None
-    known = replace(atoms, facts=_facts_of(store, needed))
-    outcomes = []
-    for query, some in zip(queries, close, strict=True):
-        one = Query(known, query, k, options, excluded)
-        with np.errstate(over="ignore", invalid="ignore"):
-            outcomes.append(one.all_products(None, one.handed_over(every.size), some))
-    return outcomes
+    one = Query(replace(atoms, facts=_spread(facts_of(store, close), close, rows.n)), query, k, options, excluded)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return one.all_products(None, one.handed_over(every.size), close)
 
 
-def _facts_of(store: DenseStore, rows: NDArray[np.int64]) -> AtomFacts:
-    """Facts about some of the atoms, and numbers that mean nothing for the others."""
-    try:
-        some = collect_facts(DenseStore(store.array[rows]))
-    except BadAtomError as error:
-        text, row = error.args
-        raise BadAtomError(text, int(rows[row])) from None
+def _spread(some: AtomFacts, rows: NDArray[np.int64], n: int) -> AtomFacts:
+    """Facts about some of the n atoms, with numbers that mean nothing for the others."""
 
     def spread(known: NDArray[np.float64]) -> NDArray[np.float64]:
-        numbers = np.ones(store.shape[0])
+        numbers = np.ones(n)
         numbers[rows] = known
         return numbers
 

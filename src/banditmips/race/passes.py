@@ -6,7 +6,6 @@ each score that follows may be wrong: whoever is not beaten for certain gets an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,88 +17,140 @@ from banditmips.atoms.facts import length_of
 from banditmips.core.passes import LANE_TERMS, fill_block, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
-from banditmips.race.full import can_use_blas, reaching_best
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas, products_with_all, reaching_best
 from banditmips.race.rules import OBJECTIVE_CODES
 
-__all__ = ["close_rows", "pass_products"]
+__all__ = ["close_by_differences", "close_rows", "pass_products", "rounding_of_sums"]
 
 _LEAST_SUMMED = 1 << 20
 """Terms that are worth a thread of their own."""
 _BEYOND_LANES = 8
 """Roundings of a term beside those of its lane: of a difference, its square, and between lanes."""
-_FOR_BLAS, _BLOCK = 4, 1 << 22
-"""Queries beyond which BLAS is taken instead of our own loops, also where rows have to be converted for it (a guess:
-with 16 queries of 784 to 20,000 entries either was the faster one somewhere), and entries that are converted at a time:
-the queries, which BLAS lays out anew each time, are to be few beside them."""
-_MOST_CLOSE = 1 / 8
-"""Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
+_BLOCK = 1 << 20
+"""Entries that are converted for BLAS at a time: few enough to stay in a processor's last cache, and so many that the
+queries, which BLAS lays out anew each time, are few beside them."""
 _EXACT_TERMS = 2048
 """Terms that an exact score adds in a row, at most."""
 
 
-def pass_products(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
-    """Products of all atoms with queries of the `pass_dtype`, one row for each query."""
-    return _sums(rows, np.arange(rows.n), queries, PRODUCT, None).astype(queries.dtype)
+def rounding_of_sums(dtype: np.dtype[Any], d: int) -> float:
+    """Error of a rough sum of d positive terms, as a part of it."""
+    n_added = LANE_TERMS + _BEYOND_LANES
+    if dtype == np.float64:
+        # Sums of lanes go on in the same precision, and exact scores are no more exact than theirs.
+        n_added += _EXACT_TERMS + d // LANE_TERMS
+    return n_added * float(np.finfo(dtype).eps)
 
 
-def close_rows(
-    rows: Rows, candidates: NDArray[np.int64], queries: Sequence[NDArray[Any]], objective: str, k: int, absolute: bool
-) -> list[NDArray[np.int64]]:
-    """For each query, the candidates that are among the best k or too close to them to tell."""
-    if k >= candidates.size:
-        return [candidates] * len(queries)
-    vectors = np.empty((len(queries), rows.d), dtype=pass_dtype(rows))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        taken = [_Taken.of(*pair, objective) for pair in zip(queries, vectors, strict=True)]
+def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None = None) -> NDArray[Any]:
+    """Products of all atoms with queries of the `pass_dtype`, one row for each query, by whoever is faster.
 
-        def found_by(code: int) -> list[NDArray[np.int64]]:
-            moments = np.empty((2, candidates.size)) if code == PRODUCT else None
-            found = []
-            for one, sums in zip(taken, _sums(rows, candidates, vectors, code, moments), strict=True):
-                if moments is None:
-                    scores, width = one.of_differences(sums, squared=objective == "neg_sqeuclidean")
-                else:
-                    scores, width = one.of_products(sums, moments, objective)
-                found.append(candidates[reaching_best(np.abs(scores) if absolute else scores, width, k)])
-            return found
+    Parameters
+    ----------
+    moments : float64 array of shape (2, n), or None
+        Takes the atoms' sums and sums of squares.
+    """
+    if rows.are_contiguous and costs().tiles(len(queries)):
+        return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
+    if moments is not None:
+        _sums(rows, queries[:1], PRODUCT, moments)
+    parts = []
+    for array in rows.arrays:
+        by_blas = can_use_blas(array) and array.dtype == queries.dtype
+        parts.append(products_with_all(array, queries) if by_blas else _converted_products(Rows([array]), queries))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-        if objective == "neg_sqeuclidean" and len(queries) > _FOR_BLAS:
-            found = found_by(PRODUCT)
-            if max(some.size for some in found) <= max(k, _MOST_CLOSE * candidates.size):
-                return found
-        return found_by(OBJECTIVE_CODES[objective])
+
+def _converted_products(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
+    """Products of rows that BLAS cannot read: they are converted for it, some at a time."""
+    products = np.empty((len(queries), rows.n), dtype=queries.dtype)
+    step = max(1, _BLOCK // rows.d)
+
+    def work(start: int, stop: int) -> None:
+        block = np.empty((min(step, stop - start), rows.d), dtype=queries.dtype)
+        for first in range(start, stop, step):
+            some = np.arange(first, min(first + step, stop))
+            fill_block(rows, some, block)
+            products[:, some[0] : some[-1] + 1] = (block[: some.size] @ queries.T).T
+
+    in_pieces(work, rows.n, step)
+    return products
 
 
 def _sums(
-    rows: Rows, chosen: NDArray[np.int64], queries: NDArray[Any], objective: int, moments: NDArray[np.float64] | None
+    rows: Rows, queries: NDArray[Any], objective: int, moments: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Rough sums, and moments where there is room for them, divided by rows among the threads at hand."""
-    by_blas = objective == PRODUCT and len(queries) > _FOR_BLAS
+    """Rough sums of all rows, and moments where there is room for them, divided by rows among the threads at hand."""
 
     def work(start: int, stop: int) -> NDArray[np.float64]:
-        some, own = chosen[start:stop], None if moments is None else moments[:, start:stop]
-        if not by_blas:
-            return rough_sums(rows, some, queries, objective, own)
-        if own is not None:
-            rough_sums(rows, some, queries[:1], objective, own)
-        return _products_by_blas(rows, some, queries)
+        own = None if moments is None else moments[:, start:stop]
+        return rough_sums(rows, np.arange(start, stop), queries, objective, own)
 
-    return np.concatenate(in_pieces(work, chosen.size, _LEAST_SUMMED // max(queries.size, 1)), axis=1)
+    found = in_pieces(work, rows.n, _LEAST_SUMMED // max(queries.size, 1))
+    sums: NDArray[np.float64] = found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+    return sums
 
 
-def _products_by_blas(rows: Rows, chosen: NDArray[np.int64], queries: NDArray[Any]) -> NDArray[np.float64]:
-    """Products of some rows with many queries; rows that BLAS cannot read are converted, some at a time."""
-    array = rows.arrays[0]
-    if len(rows.arrays) == 1 and chosen.size == rows.n and can_use_blas(array) and array.dtype == queries.dtype:
-        return np.asarray((array @ queries.T).T, dtype=np.float64)
-    step = min(max(1, _BLOCK // rows.d), chosen.size)
-    block = np.empty((step, rows.d), dtype=queries.dtype)
-    products = np.empty((len(queries), chosen.size))
-    for start in range(0, chosen.size, step):
-        some = chosen[start : start + step]
-        fill_block(rows, some, block)
-        products[:, start : start + step] = (block[: some.size] @ queries.T).T
-    return products
+def close_by_differences(
+    rows: Rows, queries: NDArray[Any], objective: str, k: int, excluded: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """For each query, the rows that are among the best k by sums of differences, or too close to them to tell.
+
+    Returns
+    -------
+    As those of `close_to_each`; None where a sum is not finite.
+    """
+    dtype = pass_dtype(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        vectors = queries.astype(dtype, copy=False)
+        sums = _sums(rows, vectors, OBJECTIVE_CODES[objective])
+    if not np.isfinite(sums).all():
+        return None
+    rounding = rounding_of_sums(dtype, rows.d)
+    rest = None if vectors.dtype == queries.dtype else queries - vectors
+    if objective == "neg_l1":
+        width = rounding * sums
+        if rest is not None:
+            width += np.abs(rest).sum(axis=1, keepdims=True)
+    else:
+        width = rounding * sums + rows.d * float(np.finfo(dtype).tiny)
+        if rest is not None:
+            left = np.sqrt(np.square(rest).sum(axis=1, keepdims=True))
+            width += left * (2.1 * np.sqrt(sums) + left)
+    upper = sums + width
+    if excluded is not None:
+        upper[np.broadcast_to(excluded, upper.shape)] = np.inf
+    k = min(k, rows.n)
+    bar = np.partition(upper, k - 1, axis=1)[:, k - 1 : k]
+    places, close = np.nonzero(sums - width <= bar)
+    return np.ascontiguousarray(close), np.searchsorted(places, np.arange(len(queries) + 1))
+
+
+def close_rows(
+    rows: Rows, candidates: NDArray[np.int64], query: NDArray[Any], objective: str, k: int, absolute: bool
+) -> NDArray[np.int64]:
+    """The candidates that are among the best k of one query, or too close to them to tell."""
+    if k >= candidates.size:
+        return candidates
+    vector = np.empty((1, rows.d), dtype=pass_dtype(rows))
+    code = OBJECTIVE_CODES[objective]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        taken = _Taken.of(query, vector[0], objective)
+        moments = np.empty((2, candidates.size)) if code == PRODUCT else None
+
+        def work(start: int, stop: int) -> NDArray[np.float64]:
+            own = None if moments is None else moments[:, start:stop]
+            sums: NDArray[np.float64] = rough_sums(rows, candidates[start:stop], vector, code, own)[0]
+            return sums
+
+        sums = np.concatenate(in_pieces(work, candidates.size, _LEAST_SUMMED // rows.d))
+        if moments is None:
+            scores, width = taken.of_differences(sums, squared=objective == "neg_sqeuclidean")
+        else:
+            scores, width = taken.of_products(sums, moments, objective)
+        close: NDArray[np.int64] = candidates[reaching_best(np.abs(scores) if absolute else scores, width, k)]
+        return close
 
 
 @dataclass(frozen=True)
@@ -133,16 +184,12 @@ class _Taken:
         if OBJECTIVE_CODES[objective] == PRODUCT:
             query = np.ldexp(query, -int(np.frexp(max(query.max(), -query.min()))[1]))
         vector[:] = query
-        limits = np.finfo(vector.dtype)
-        n_added = LANE_TERMS + _BEYOND_LANES
-        if vector.dtype == np.float64:
-            # Sums of lanes go on in the same precision, and exact scores are no more exact than theirs.
-            n_added += _EXACT_TERMS + vector.size // LANE_TERMS
         left = left_size = 0.0
         if vector.dtype != np.float64 and not np.array_equal(vector, query):
             rest = query - vector
             left, left_size = length_of(rest), float(np.abs(rest).sum())
-        rounding, lost = n_added * float(limits.eps), vector.size * float(limits.tiny)
+        rounding = rounding_of_sums(vector.dtype, vector.size)
+        lost = vector.size * float(np.finfo(vector.dtype).tiny)
         return cls(vector.size, length_of(query), left, left_size, rounding, lost)
 
     def of_differences(self, sums: NDArray[np.float64], squared: bool) -> tuple[NDArray[np.float64], ...]:
@@ -161,9 +208,6 @@ class _Taken:
         width = 1.1 * norms * (self.rounding * self.norm + self.left) + self.lost
         if objective == "inner_product":
             return products, width
-        if objective == "neg_sqeuclidean":
-            slack = 2.0 * self.rounding * (squares + self.norm**2)
-            return 2.0 * products - squares - self.norm**2, 2.0 * width + slack + self.lost
         scatter, slack = squares, 2.0 * self.rounding * squares
         if objective == "correlation":
             # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.

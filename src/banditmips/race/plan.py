@@ -59,9 +59,14 @@ def full_time(
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
     value = costs.stream_of(n * d, by_blas) if contiguous else costs.columns_of(n * d)
     value *= itemsize / 4
-    if by_blas and n_queries > 1:
-        value = min(value, (costs.shared / min(n_queries, TOGETHER) + costs.product) * itemsize / 4)
-    return n * d * (value if by_blas else max(value, costs.convert))
+    if not by_blas:
+        value = max(value, costs.convert)
+    if n_queries > 1:
+        # Of what BLAS cannot read, each value is converted once for all of them.
+        once = costs.shared * itemsize / 4 if by_blas else costs.convert + costs.shared
+        more = costs.product * (itemsize / 4 if by_blas else 1.0)
+        value = min(value, once / min(n_queries, TOGETHER) + more)
+    return n * d * value
 
 
 def code_times(

@@ -77,6 +77,11 @@ class Query:
         return self._query
 
     @property
+    def candidates(self) -> NDArray[np.int64]:
+        """The atoms that take part."""
+        return self._candidates
+
+    @property
     def covers_all(self) -> bool:
         """Whether all atoms take part."""
         return self._candidates.size == self._atoms.store.shape[0]
@@ -325,7 +330,7 @@ class Query:
         if rows is None or not self.takes_pass:
             return self._candidates
         options = self._options
-        return close_rows(rows, self._candidates, [self._query], options.objective, self._k, options.absolute)[0]
+        return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
 
     def _rounding(self, products: NDArray[Any]) -> float:
         """By how much these products by BLAS may be wrong."""

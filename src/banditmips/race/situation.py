@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from banditmips.atoms.dense import DenseStore
-from banditmips.atoms.facts import length_of, lengths
+from banditmips.atoms.facts import length_of
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore, part_sums
 from banditmips.atoms.sparse import SparseStore
@@ -21,7 +21,7 @@ from banditmips.core.numbers import permuted_coordinates
 from banditmips.core.rule import share_of_round
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.known import index_rows
+from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.lines import QueryLines
 from banditmips.race.plan import SamplingPlan, cells_needed, coordinates_needed, probe_quantile
 from banditmips.race.readers import SparseReader, StoreReader
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["FEW_ENTRIES", "Situation", "share_of_first_round", "why_not_sampled"]
+__all__ = ["FEW_ENTRIES", "MOST_LEVEL", "Situation", "good_exponents", "share_of_first_round", "why_not_sampled"]
 
 FEW_ENTRIES = 16
 """A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
@@ -42,7 +42,7 @@ as many that are read in a row, and rows are read whole unless that is more."""
 
 _WITHOUT_LENGTHS = ("cosine", "correlation")
 """Objectives that do not depend on the lengths of vectors."""
-_MOST_LEVEL = 4.0
+MOST_LEVEL = 4.0
 """What the mean of a query may be of its square, beside the rest, before a correlation is taken of the rest alone."""
 _QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
 """Powers of two that the entries of queries whose length does not matter reach, and that their products with entries of
@@ -107,18 +107,10 @@ class Situation:
             return ScoreMap()
         assert facts is not None
         if objective == "cosine":
-            return ScoreMap(_inverse(self._lengths("squared_norms", None) * length_of(query)))
+            return ScoreMap(inverse(norms_of(self.atoms) * length_of(query)))
         mean = float(query.mean())
-        factors = _inverse(self._lengths("scatter", facts.means) * length_of(query - mean))
+        factors = inverse(spreads_of(self.atoms) * length_of(query - mean))
         return ScoreMap(factors, -query.size * mean * facts.means * factors)
-
-    def _lengths(self, squares: str, centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """Roots of what is known of the atoms' squares."""
-        if squares not in self.atoms.prepared:
-            known = getattr(self.atoms.facts, squares)
-            self.atoms.prepared[squares] = lengths(self.atoms.store, known, centres)
-        roots: NDArray[np.float64] = self.atoms.prepared[squares]
-        return roots
 
     def product_map(self) -> ScoreMap | None:
         """How scores follow from inner products, if they do."""
@@ -311,8 +303,12 @@ def _all_coordinates(d: int) -> NDArray[np.int64]:
 
 def _of_good_length(query: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
     """The query times a power of two, which takes nothing from its digits, for atoms with entries up to `scale`."""
-    wanted = min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1]))
-    return np.ldexp(query, wanted - int(np.frexp(np.abs(query).max())[1]))
+    return np.asarray(np.ldexp(query, good_exponents(np.abs(query).max(), scale)))
+
+
+def good_exponents(largest: Any, scale: float) -> Any:
+    """Exponents of the powers of two that queries with such largest entries are multiplied by (see above)."""
+    return min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1])) - np.frexp(largest)[1]
 
 
 def _less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -323,13 +319,7 @@ def _less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     level = float(query.mean())
     apart = query - level
-    if query.size * level**2 <= _MOST_LEVEL * float(apart @ apart):
+    if query.size * level**2 <= MOST_LEVEL * float(apart @ apart):
         return query
     # Of equal numbers, the mean may be another one by rounding.
     return np.zeros_like(query) if query.min() == query.max() else apart
-
-
-def _inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 over norms; the cosine with a zero vector is taken as 0."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0))

@@ -17,8 +17,9 @@ from banditmips.atoms.parts import PartStore
 from banditmips.core.byte_products import BLOCK, ByteProducts, can_round, reaching_best
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
+from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import exact_products, rows_held
+from banditmips.race.full import exact_sums, rows_held
 from banditmips.race.rounded import time_by_blas, time_by_bytes
 
 __all__ = ["BestSoFar", "best_in_file"]
@@ -62,7 +63,7 @@ def best_in_file(
     edges = store.row_groups(max(min(rows_held(store), _HEIGHT), 1))
     if delta <= 0.0 or edges[1] <= k or store.by_column or _expected(n, k) * m * here.row > n * saved:
         return None
-    ends = deviations_of_ends(delta, n, k, absolute)
+    ends, together = deviations_of_ends(delta, n, k, absolute), np.stack(queries)
     best = [BestSoFar(np.empty(0, dtype=np.int64), np.empty(0), 0)] * m
     by_bytes: ByteProducts | None = None
     for first, block in store.read_groups(edges):
@@ -74,7 +75,9 @@ def best_in_file(
         close = _close_in(rows, by_bytes, best, ends, k, absolute)
         if close is None:
             return None
-        scores = exact_products(rows, close, queries)
+        begins = np.cumsum([0, *(some.size for some in close)])
+        sums = exact_sums(rows, together, None, np.concatenate(close), begins, PRODUCT)
+        scores = np.split(sums, begins[1:-1])
         if not all(np.isfinite(some).all() for some in scores):
             return None
         best = [

@@ -1,0 +1,208 @@
+"""Queries of a batch that share their products with all atoms: from their rows to a result of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips._result import SearchResult, StopReason
+from banditmips._threads import map_in_order
+from banditmips._validate import Options
+from banditmips.atoms import AtomStore, DenseStore, PartStore, SparseStore
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.batch import ASKED_TOGETHER, Account, at_places, nothing_to_try, races_on_codes, shared_times
+from banditmips.race.costs import costs
+from banditmips.race.direct import are_plain
+from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
+from banditmips.race.plan import TOGETHER
+from banditmips.race.sparse import products_by_row
+from banditmips.race.together import Found, Measured, Together
+
+__all__ = ["MayWait", "SharedProducts", "begin_while_it_pays", "finish_by_products"]
+
+
+class SharedProducts:
+    """The queries of a batch, if atoms and options allow that they share their products.
+
+    Parameters
+    ----------
+    rows : array of shape (m, d)
+    masks : bool array of shape (m, n), or None
+        Atoms that take no part.
+
+    Attributes
+    ----------
+    serves : bool
+        Whether they do.
+    """
+
+    def __init__(
+        self, atom_set: AtomSet, rows: NDArray[Any], masks: NDArray[np.bool_] | None, k: int, options: Options
+    ) -> None:
+        self._atoms, self._rows, self._k, self._options = atom_set, rows, k, options
+        # One mask for all queries is a view that repeats it.
+        self._excluded = masks[0] if masks is not None and masks.strides[0] == 0 else masks
+        self._together = Together(atom_set, k, options)
+        self.serves = self._together.serves and len(rows) > 1
+        if self.serves and not are_plain(rows):
+            with np.errstate(over="ignore"):
+                self._rows = np.ascontiguousarray(rows, dtype=np.float64)
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return self._together.measure(self._rows)
+
+    @property
+    def are_all_there_is(self) -> bool:
+        """Whether nothing is to be tried before the products."""
+        return self.serves and nothing_to_try(self._atoms, self._k, self._options, len(self._rows))
+
+    @property
+    def fine(self) -> NDArray[np.bool_]:
+        """Which of the queries can share their products."""
+        return self._measured.fine
+
+    def account(self) -> Account | None:
+        """What races on codes may cost, if there are to be any."""
+        if not self.serves or not races_on_codes(self._atoms, self._options):
+            return None
+        atoms, m = self._atoms, len(self._rows)
+        n, d = atoms.store.shape
+        return Account(shared_times(atoms, m).full, m, n * d * costs().product * max(atoms.store.dtype.itemsize / 4, 1))
+
+    def find(self, places: Sequence[int] | None = None) -> Found | None:
+        """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""
+        if places is None:
+            return self._together.best(self._rows, self._measured, self._excluded)
+        excluded = self._excluded
+        if excluded is not None and excluded.ndim == 2:
+            excluded = excluded[list(places)]
+        return self._together.best(at_places(self._rows, places), self._measured.at(places), excluded)
+
+    def result(self, found: Found, places: Sequence[int] | None = None) -> SearchResult:
+        """Put together what was found for all queries, or for those at some places."""
+        m = len(found.indices)
+        n_candidates = self._count_candidates(m, places)
+        by_bytes = found.n_close > 0
+        finished: tuple[StopReason, ...] = (StopReason.FINISHED_EXACTLY,) * m
+        if not n_candidates.all():
+            finished = tuple(StopReason.FINISHED_EXACTLY if count else StopReason.EXHAUSTED for count in n_candidates)
+        return SearchResult.of_queries(
+            found.indices,
+            found.scores,
+            None,
+            n_multiplies=(n_candidates + found.n_close) * found.n_nonzero,
+            n_rounds=np.zeros(m, dtype=np.int64),
+            n_survivors=np.where(by_bytes, found.n_close, n_candidates),
+            stop_reason=finished,
+            delta_spent=np.where(by_bytes, self._options.delta, 0.0),
+            checked=not self._atoms.unchecked,
+            bytes_read=np.zeros(m, dtype=np.int64),
+        )
+
+    def _count_candidates(self, m: int, places: Sequence[int] | None) -> NDArray[np.int64]:
+        """How many atoms take part for each query."""
+        n, out = self._atoms.store.shape[0], self._atoms.removed
+        if self._excluded is not None:
+            excluded = self._excluded if self._excluded.ndim == 1 or places is None else self._excluded[list(places)]
+            out = excluded if out is None else excluded | out
+        return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
+
+
+def begin_while_it_pays(begin: Callable[[int], Any], account: Account, m: int, n_jobs: int) -> list[Any]:
+    """Begin queries, and stop where races cost more than they save."""
+    begun: list[Any] = []
+    while len(begun) < m and account.allows_more:
+        some = range(len(begun), min(len(begun) + ASKED_TOGETHER, m))
+        for one in map_in_order(begin, some, n_jobs):
+            account.add(one.outcome.time_spent, one.waits)
+            begun.append(one)
+    return begun
+
+
+class MayWait(Protocol):
+    """A query that may wait for its products with all atoms."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it does."""
+
+    @property
+    def takes_products(self) -> bool:
+        """Whether the products with all atoms would tell all scores."""
+
+    @property
+    def sums_products(self) -> bool:
+        """Whether exact scores are sums of the products of whole rows."""
+
+    @property
+    def vector(self) -> NDArray[np.float64]:
+        """The query as products with it are taken."""
+
+    @property
+    def candidates(self) -> NDArray[np.int64]:
+        """The atoms that take part."""
+
+    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
+
+
+def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int, options: Options) -> None:
+    """Let the queries for which sampling does not pay share their products with all atoms."""
+    waiting, store = [one for one in begun if one.waits], atom_set.store
+    by_row = store.products[0] if isinstance(store, SparseStore) else None
+    if by_row is not None and atom_set.facts is not None:
+        for one, products in zip(waiting, products_by_row(by_row, [one.vector for one in waiting]), strict=True):
+            one.finish(products)
+        return
+    if isinstance(store, DenseStore) and can_use_blas(store.array) and len(waiting) == 1:
+        alone = waiting[0]
+        by_blas = alone.takes_products and not (alone.sums_products and by_columns(store, k))
+        alone.finish(_multiplied(partial(products_with_all, store.array), waiting, store)[0] if by_blas else None)
+        return
+    streams = isinstance(store, PartStore) and can_stream(store, k)
+    for start in range(0, len(waiting), TOGETHER):
+        some = waiting[start : start + TOGETHER]
+        sharing = [one for one in some if streams and one.takes_products]
+        close = [None] * len(some) if streams else _found_together(atom_set, some, k, options)
+        for one, found in zip(some, close, strict=True):
+            if one not in sharing:
+                one.finish(None, found)
+        if sharing:
+            assert isinstance(store, PartStore)
+            streamed = _multiplied(partial(streamed_products, store), sharing, store)
+            for one, products in zip(sharing, streamed, strict=True):
+                one.finish(products)
+
+
+def _multiplied(
+    multiply: Callable[[NDArray[Any]], NDArray[Any]], some: Sequence[MayWait], store: AtomStore
+) -> NDArray[Any]:
+    """Products of all atoms with some queries."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # One by one, so that no copy of all of them is made in another precision.
+        vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
+        for row, one in zip(vectors, some, strict=True):
+            row[:] = one.vector
+        return multiply(vectors)
+
+
+def _found_together(
+    atom_set: AtomSet, some: Sequence[MayWait], k: int, options: Options
+) -> Sequence[NDArray[np.int64] | None]:
+    """The best atoms of queries to atoms in memory by products that they share; None for each where they cannot."""
+    together = Together(atom_set, k, options)
+    nothing: list[NDArray[np.int64] | None] = [None] * len(some)
+    if not together.serves or len(some) < 2:
+        return nothing
+    vectors = np.stack([one.vector for one in some])
+    excluded = np.ones((len(some), atom_set.store.shape[0]), dtype=np.bool_)
+    for row, one in zip(excluded, some, strict=True):
+        row[one.candidates] = False
+    measured = together.measure(vectors)
+    found = together.best(vectors, measured, excluded if excluded.any() else None) if measured.fine.all() else None
+    return nothing if found is None else [best[best >= 0] for best in found.indices]

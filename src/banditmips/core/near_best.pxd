@@ -1,0 +1,32 @@
+from libc.stdint cimport int64_t
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef class Room:
+    cdef void* start
+
+
+cdef struct Rounding:
+    double of_norm  # error of a product for each unit of the norm of the row
+    double lost  # what underflow may take from it: less than the smallest normal number in each product, or in an entry
+    double lost_squares  # the same of a sum of squares
+    double same_square  # stands for the sums of squares of all rows, where these are NULL
+
+
+cdef Py_ssize_t n_blocks(Py_ssize_t n) noexcept nogil
+cdef Rounding rounding_of(bint single, int64_t d, double norm) noexcept nogil
+cdef double kth_best(
+    const real* products, Py_ssize_t n, Py_ssize_t k, bint absolute, double* maxima, double* heap, Py_ssize_t* top
+) noexcept nogil
+cdef void fill_maxima(const real* values, Py_ssize_t n, double* maxima) noexcept nogil
+cdef double certain_bar(
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double kth,
+    const Rounding* rounding
+) noexcept nogil
+cdef Py_ssize_t reaching(
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double bar,
+    const Rounding* rounding, int64_t* places
+) noexcept nogil

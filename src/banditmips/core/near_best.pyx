@@ -1,0 +1,210 @@
+"""Who is among the best by products of all atoms, or too close to tell by rounded ones."""
+
+from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
+from libc.math cimport INFINITY, NAN, fabs, isnan, sqrt
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+import numpy as np
+
+from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.rows cimport Rows
+from banditmips.core.survivors cimport keep_largest
+
+ROUNDING = 4.0
+"""Error of a product by BLAS, in units of the last place of the product of the two norms. (Sums of random numbers of any
+length stay below 1 for blocked summation.)"""
+
+cdef enum:
+    BLOCK = 64  # products of which the largest is kept, so that most blocks are not looked at again
+
+
+cdef class Room:
+    """Memory of one search, given back at its end."""
+
+    def __cinit__(self, size_t n_bytes):
+        self.start = malloc(max(n_bytes, <size_t> 1))
+        if self.start == NULL:
+            raise MemoryError("there is no memory for the products of all atoms")
+
+    def __dealloc__(self):
+        free(self.start)
+
+
+cdef Py_ssize_t n_blocks(Py_ssize_t n) noexcept nogil:
+    return (n + BLOCK - 1) // BLOCK
+
+
+cdef double kth_best(
+    const real* products, Py_ssize_t n, Py_ssize_t k, bint absolute, double* maxima, double* heap, Py_ssize_t* top
+) noexcept nogil:
+    """The k-th largest of n products, or of their sizes, and where the largest is; NaN where one is not finite.
+
+    `maxima` is filled with the largest of each block, `heap` with the k best.
+    """
+    cdef Py_ssize_t t, start = 0, stop
+    cdef double value, largest = -INFINITY
+    while start < n:
+        stop = min(start + BLOCK, n)
+        if real is float:
+            maxima[start // BLOCK] = bm_kernels().largest_f32(products + start, stop - start, absolute)
+        else:
+            maxima[start // BLOCK] = bm_kernels().largest_f64(products + start, stop - start, absolute)
+        if isnan(maxima[start // BLOCK]):
+            return NAN
+        if k == 1:
+            if maxima[start // BLOCK] > largest:
+                heap[0] = largest = maxima[start // BLOCK]
+                top[0] = start
+        elif start < k or maxima[start // BLOCK] > heap[0]:
+            for t in range(start, stop):
+                value = fabs(products[t]) if absolute else products[t]
+                if value > largest:
+                    top[0], largest = t, value
+                if t < k or value > heap[0]:
+                    keep_largest(value, heap, min(t, k), k)
+        start = stop
+    if k == 1:
+        for t in range(top[0], min(top[0] + BLOCK, n)):
+            if (fabs(products[t]) if absolute else products[t]) == largest:
+                top[0] = t
+                break
+    return heap[0]
+
+
+cdef void fill_maxima(const real* values, Py_ssize_t n, double* maxima) noexcept nogil:
+    """Put the largest of each block there; NaN where one is not finite."""
+    cdef Py_ssize_t block, count
+    for block in range(n_blocks(n)):
+        count = min(<Py_ssize_t> BLOCK, n - block * BLOCK)
+        if real is float:
+            maxima[block] = bm_kernels().largest_f32(values + block * BLOCK, count, False)
+        else:
+            maxima[block] = bm_kernels().largest_f64(values + block * BLOCK, count, False)
+
+
+cdef Rounding rounding_of(bint single, int64_t d, double norm) noexcept nogil:
+    """Rounding of products in single or double precision with a query of this norm."""
+    cdef Rounding rounding
+    cdef double unit = FLT_EPSILON if single else DBL_EPSILON, tiny = FLT_MIN if single else DBL_MIN
+    rounding.of_norm = ROUNDING_UNITS * unit * norm + tiny * sqrt(<double> d)
+    rounding.lost = rounding.lost_squares = tiny * d
+    rounding.same_square = 0.0
+    return rounding
+
+
+cdef double ROUNDING_UNITS = ROUNDING
+
+
+cdef inline double _width(const Rounding* rounding, double square) noexcept nogil:
+    """By how much a product with a row of that sum of squares may be wrong; for ever, where the sum is not finite."""
+    return INFINITY if isnan(square) else rounding.of_norm * sqrt(square + rounding.lost_squares) + rounding.lost
+
+
+cdef double certain_bar(
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double kth,
+    const Rounding* rounding
+) noexcept nogil:
+    """What k of the products that reach the k-th best are worth at least."""
+    cdef Py_ssize_t t, block
+    cdef double largest = rounding.same_square
+    if squares != NULL:
+        for block in range(n_blocks(n)):
+            if maxima[block] < kth:
+                continue
+            for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+                if (fabs(products[t]) if absolute else products[t]) >= kth and not squares[t] <= largest:
+                    largest = squares[t]
+    return kth - _width(rounding, largest)
+
+
+cdef Py_ssize_t reaching(
+    const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double bar,
+    const Rounding* rounding, int64_t* places
+) noexcept nogil:
+    """How many products reach the bar if they may be wrong, and where they are, unless `places` is NULL.
+
+    Behind the largest products of each block, `maxima` has the largest squares of each, if there are any.
+    """
+    cdef Py_ssize_t t, block, count = 0
+    cdef const double* largest = maxima + n_blocks(n)
+    cdef double least = bar - _width(rounding, rounding.same_square), value, widest = -1.0
+    for block in range(n_blocks(n)):
+        if squares != NULL and largest[block] != widest:
+            widest = largest[block]
+            least = bar - _width(rounding, widest)
+        if maxima[block] < least:
+            continue
+        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+            value = fabs(products[t]) if absolute else products[t]
+            if value >= least and (squares == NULL or value + _width(rounding, squares[t]) >= bar):
+                if places != NULL:
+                    places[count] = t
+                count += 1
+    return count
+
+
+def close_to_each(const real[:, ::1] products, squares, Rows rows, const double[::1] norms, settings, lost=None):
+    """For each query, the atoms that are among the best k by its products, or that rounding cannot tell from those.
+
+    Parameters
+    ----------
+    products : array of shape (m, n)
+        Of each query with the atoms, as BLAS gives them.
+    squares : array of shape (n,) of the same type, or None
+        Of the atoms with themselves. Where nobody knows them, the norm of the best row stands for those of all that could
+        be close to it: finding out would take as long as the products.
+    norms : float64 array of shape (m,)
+        Of the queries.
+    settings : tuple
+        k, and whether products are ranked by their size.
+    lost : float64 array of shape (m,), or None
+        By how much all products of a query may be wrong besides.
+
+    Returns
+    -------
+    The rows, those of one query after those of another, and where those of each query begin, with the end of all (an
+    array of m + 1); None where a product is not finite.
+    """
+    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], top = 0, place, used = 0, k
+    cdef bint absolute
+    k, absolute = settings
+    k = min(k, n)
+    cdef Room room = Room((2 * n_blocks(n) + k) * sizeof(double))
+    cdef double* maxima = <double*> room.start
+    cdef double* heap = maxima + 2 * n_blocks(n)
+    cdef double bar = 0.0
+    cdef Rounding rounding
+    known = squares is not None
+    cdef const real[::1] of_atoms = squares if known else products[0]
+    cdef const double[::1] besides = norms if lost is None else lost
+    if of_atoms.shape[0] != n or norms.shape[0] != m or besides.shape[0] != m:
+        raise ValueError(f"squares must be those of {n} atoms, norms those of {m} queries")
+    begin = np.zeros(m + 1, dtype=np.int64)
+    cdef int64_t[::1] begins = begin, close = np.empty(max(n, 2 * m * k), dtype=np.int64), larger
+    cdef const real* squares_known = &of_atoms[0] if known else NULL
+    cdef bint has_lost = lost is not None
+    if known:
+        fill_maxima(squares_known, n, maxima + n_blocks(n))
+    for place in range(m):
+        if used + n > close.shape[0]:
+            larger = np.empty(2 * close.shape[0] + n, dtype=np.int64)
+            memcpy(&larger[0], &close[0], used * sizeof(int64_t))
+            close = larger
+        with nogil:
+            bar = kth_best(&products[place, 0], n, k, absolute, maxima, heap, &top)
+            if not isnan(bar):
+                rounding = rounding_of(real is float, rows.d, norms[place])
+                if has_lost:
+                    rounding.lost += besides[place]
+                if squares_known == NULL:
+                    rounding.same_square = rows.norm(top) ** 2
+                bar = certain_bar(&products[place, 0], squares_known, n, absolute, maxima, bar, &rounding)
+                used += reaching(
+                    &products[place, 0], squares_known, n, absolute, maxima, bar, &rounding, &close[used]
+                )
+        if isnan(bar):
+            return None
+        begins[place + 1] = used
+    return np.asarray(close[:used]), begin

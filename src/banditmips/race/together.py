@@ -1,0 +1,386 @@
+"""Queries that are answered together by all their products: nothing is done in Python for each of them.
+
+Products with all atoms come from BLAS or from our own loops (`race.passes`), and scores follow from them by a factor
+and an offset of each atom. Whoever rounding cannot tell from the best gets an exact score, that of a query alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms import DenseStore
+from banditmips.atoms.errors import BadAtomError
+from banditmips.atoms.facts import AtomFacts, collect_facts, lengths_of_rows
+from banditmips.core.batch import best_of_each, measure_queries
+from banditmips.core.near_best import ROUNDING, close_to_each
+from banditmips.core.passes import pass_dtype
+from banditmips.core.statistics import PRODUCT
+from banditmips.race.full import can_use_blas, exact_sums
+from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
+from banditmips.race.passes import close_by_differences, pass_products, rounding_of_sums
+from banditmips.race.plan import TOGETHER
+from banditmips.race.rounded import close_by_bytes, may_round
+from banditmips.race.rules import OBJECTIVE_CODES
+from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, good_exponents
+
+if TYPE_CHECKING:
+    from banditmips._search_options import Options
+    from banditmips.core.rows import Rows
+    from banditmips.race.atom_set import AtomSet
+
+__all__ = ["Found", "Measured", "Together", "facts_of"]
+
+_WITHOUT_LENGTHS = ("cosine", "correlation")
+_MOST_CLOSE = 1 / 8
+"""Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
+_CONVERTED = 1 << 15
+"""Entries of queries that are measured together in double precision: they stay in the processor's cache."""
+_WIDER = 2.0
+"""How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
+
+
+class Measured(NamedTuple):
+    """What is to know of the queries of a batch: arrays of shape (m,).
+
+    Attributes
+    ----------
+    norms, largest
+        And the sizes of their largest entries.
+    n_nonzero
+        Entries that are multiplied.
+    fine
+        Which of them are served: not those with few entries, nor with numbers that are hard to square.
+    """
+
+    norms: NDArray[np.float64]
+    largest: NDArray[np.float64]
+    n_nonzero: NDArray[np.int64]
+    fine: NDArray[np.bool_]
+
+    def at(self, places: Any) -> Measured:
+        """What is to know of some of them."""
+        return Measured(*(numbers[places] for numbers in self))
+
+
+class Found(NamedTuple):
+    """What was found for the queries of a batch.
+
+    Attributes
+    ----------
+    indices, scores : arrays of shape (m, k)
+        Best first; -1 and -inf where there are fewer candidates than k.
+    n_nonzero : int64 array of shape (m,)
+        Entries of the queries that are multiplied.
+    n_close : int64 array of shape (m,)
+        Rows that were read again; 0 where the products of all atoms were not those of bytes.
+    """
+
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    n_nonzero: NDArray[np.int64]
+    n_close: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """How what is ranked follows from products: times the atoms' factors, less their offsets times a number of a query.
+
+    Attributes
+    ----------
+    factors, offsets : arrays of shape (n,) of the products' type, or None
+    squares : array of shape (n,) of the products' type, or None
+        Of the atoms times their factors.
+    error : float
+        Of factors and offsets, as a part of them.
+    longest : float
+        Norm of the longest atom.
+    """
+
+    factors: NDArray[Any] | None = None
+    offsets: NDArray[Any] | None = None
+    squares: NDArray[Any] | None = None
+    error: float = 0.0
+    longest: float = 0.0
+
+
+class Together:
+    """All products for queries that come together, for one set of atoms, one k and one set of options.
+
+    Attributes
+    ----------
+    serves : bool
+        Whether these atoms are served.
+    """
+
+    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+        self._atoms, self._k, self._options, self._objective = atoms, k, options, options.objective
+        self._code = OBJECTIVE_CODES[options.objective]
+        rows, store = index_rows(atoms), atoms.store
+        self.serves = rows is not None and (
+            rows.are_contiguous or (isinstance(store, DenseStore) and can_use_blas(store.array))
+        )
+        if not self.serves:
+            return
+        assert rows is not None
+        self._rows: Rows = rows
+        self._dtype = pass_dtype(rows)
+        if self._objective in _WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
+            self.serves = False
+
+    def measure(self, queries: NDArray[Any]) -> Measured:
+        """Look at queries, of native floats in C order."""
+        squares, largest, n_nonzero, fine = measure_queries(queries)
+        norms = np.sqrt(squares)
+        if self._code == PRODUCT:
+            fine &= FEW_ENTRIES * n_nonzero > self._rows.d
+        else:
+            n_nonzero[:] = self._rows.d
+        if self._objective != "inner_product":
+            fine &= self._are_fine(norms)
+        if self._objective == "correlation":
+            # Of those that are mostly mean, a correlation is taken of the rest alone; half of that, because these sums
+            # are rough.
+            with np.errstate(over="ignore", invalid="ignore"):
+                level = self._rows.d * np.square(queries.mean(axis=1, dtype=np.float64))
+                fine &= level <= 0.5 * MOST_LEVEL * (squares - level)
+        return Measured(norms, largest, n_nonzero, fine)
+
+    def _are_fine(self, norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether products of vectors of such norms, and what is made of them, are normal numbers."""
+        limits = np.finfo(self._dtype)
+        low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+        return np.asarray(((norms > low) & (norms < high)) | (norms == 0.0))
+
+    def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
+        """Find the best k of each query; None where they have to be answered in another way.
+
+        Parameters
+        ----------
+        queries : array of shape (m, d)
+        measured
+            Of which all are fine.
+        excluded : bool array of shape (n,) or (m, n), or None
+            Atoms that take no part.
+        """
+        found = []
+        with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+            for start in range(0, len(queries), TOGETHER):
+                part = slice(start, start + TOGETHER)
+                out = excluded if excluded is None or excluded.ndim == 1 else excluded[part]
+                some = self._best(queries[part], measured.at(part), out)
+                if some is None:
+                    return None
+                found.append(some)
+        return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
+        n_close = np.zeros(len(queries), dtype=np.int64)
+        by_bytes = self._close_by_bytes(queries) if excluded is None else None
+        if by_bytes is None:
+            close = self._close(queries, measured.norms, excluded)
+        else:
+            n_close[:] = [0 if some is None else some.size for some in by_bytes]
+            close = self._with_others(queries, measured, by_bytes)
+        if close is None:
+            return None
+        scores = self._exact(queries, measured.largest, *close)
+        best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
+        return None if best is None else Found(*best, measured.n_nonzero, n_close)
+
+    def _with_others(
+        self, queries: NDArray[Any], measured: Measured, lists: list[NDArray[np.int64] | None]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Rows that come in a list for each query, and those by products for queries without one."""
+        left = [place for place, some in enumerate(lists) if some is None]
+        if left:
+            close = self._close(queries[left], measured.norms[left], None)
+            if close is None:
+                return None
+            for place, some in zip(left, np.split(close[0], close[1][1:-1]), strict=True):
+                lists[place] = some
+        every = [some for some in lists if some is not None]
+        return np.concatenate(every), np.cumsum([0, *(some.size for some in every)])
+
+    def _close_by_bytes(self, queries: NDArray[Any]) -> list[NDArray[np.int64] | None] | None:
+        """Rows that can be among the best of each query by products of bytes, None for whom BLAS is better."""
+        options = self._options
+        if self._objective != "inner_product" or options.delta == 0.0 or self._atoms.removed is not None:
+            return None
+        if not may_round(self._rows, len(queries), self._k):
+            return None
+        close = close_by_bytes(self._rows, list(queries), self._k, options.absolute, options.delta, options.seed)
+        return None if all(some is None for some in close) else close
+
+    def _close(
+        self, queries: NDArray[Any], norms: NDArray[np.float64], excluded: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """For each query, the rows that are among the best or too close to tell, and where they begin."""
+        n, k = self._rows.n, self._k
+        removed = self._atoms.removed
+        if removed is not None:
+            excluded = removed if excluded is None else excluded | removed
+        if self._objective == "neg_l1":
+            return _without(close_by_differences(self._rows, queries, self._objective, k, excluded), excluded)
+        vectors = queries.astype(self._dtype, copy=False)
+        needs_moments = self._objective != "inner_product" and self._atoms.facts is None
+        moments = np.empty((2, n)) if needs_moments else None
+        products = pass_products(self._rows, vectors, moments)
+        scores = self._scores(moments)
+        if scores is None:
+            return None
+        lost = None
+        if scores.factors is not None:
+            products *= scores.factors
+        if scores.offsets is not None:
+            centres = queries.mean(axis=1) if self._objective == "correlation" else np.ones(len(queries))
+            products -= np.multiply.outer(centres.astype(self._dtype), scores.offsets)
+        if self._objective != "inner_product":
+            unit = ROUNDING * float(np.finfo(self._dtype).eps)
+            if self._objective == "neg_sqeuclidean":
+                norms = norms + scores.longest
+                lost = 8.0 * ROUNDING * float(np.finfo(np.float64).eps) * np.square(norms)
+                lost += 2.0 * self._rows.d * float(np.finfo(self._dtype).tiny)
+            norms = norms * (_WIDER + scores.error / unit)
+        if excluded is not None:
+            # Below the k-th best whoever that is, if there are so many.
+            lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
+            products = np.where(excluded, lowest, products)
+        close = close_to_each(products, scores.squares, self._rows, norms, (k, self._options.absolute), lost)
+        too_many = close is not None and np.diff(close[1]).max() > max(k, _MOST_CLOSE * n)
+        if too_many and self._objective == "neg_sqeuclidean":
+            close = close_by_differences(self._rows, queries, self._objective, k, excluded)
+        return _without(close, excluded)
+
+    def _scores(self, moments: NDArray[np.float64] | None) -> _Scores | None:
+        """How what is ranked follows from products; None where norms are too large or too small for it."""
+        atoms, objective, d = self._atoms, self._objective, self._rows.d
+        if moments is not None:
+            return self._rough_scores(*moments)
+        key = f"scores of {objective}"
+        if key in atoms.prepared:
+            known: _Scores | None = atoms.prepared[key]
+            return known
+        made: _Scores | None = _Scores()
+        if atoms.facts is not None:
+            squared, means = atoms.facts.squared_norms, atoms.facts.means
+            if objective == "inner_product":
+                made = self._made(None, None, squared)
+            elif not self._are_fine(norms_of(atoms)).all():
+                made = None
+            elif objective == "neg_sqeuclidean":
+                made = self._made(None, 0.5 * squared, squared)
+            elif objective == "cosine":
+                factors = inverse(norms_of(atoms))
+                made = self._made(factors, None, squared * factors**2)
+            else:
+                factors = inverse(spreads_of(atoms))
+                made = self._made(factors, d * means * factors, squared * factors**2)
+        atoms.prepared[key] = made
+        return made
+
+    def _rough_scores(self, totals: NDArray[np.float64], squared: NDArray[np.float64]) -> _Scores | None:
+        """The same by rough moments of the atoms."""
+        error = rounding_of_sums(self._dtype, self._rows.d)
+        if not self._are_fine(np.sqrt(squared)).all():
+            return None
+        if self._objective == "neg_sqeuclidean":
+            return self._made(None, 0.5 * squared, squared, error)
+        if self._objective == "cosine":
+            factors = inverse(np.sqrt(squared))
+            # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
+            return self._made(factors, None, np.where(squared > 0.0, squared * factors**2, np.inf), error)
+        # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
+        scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared
+        factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
+        wider = slack * factors**2 / (_WIDER * ROUNDING * float(np.finfo(self._dtype).eps))
+        norms = np.where(factors > 0.0, np.sqrt(squared) * factors + wider, np.inf)
+        return self._made(factors, totals * factors, norms**2, error)
+
+    def _made(
+        self,
+        factors: NDArray[np.float64] | None,
+        offsets: NDArray[np.float64] | None,
+        squares: NDArray[np.float64],
+        error: float = 0.0,
+    ) -> _Scores:
+        dtype = self._dtype
+        return _Scores(
+            None if factors is None else factors.astype(dtype),
+            None if offsets is None else offsets.astype(dtype),
+            squares.astype(dtype),
+            error,
+            float(np.sqrt(squares.max())),
+        )
+
+    def _exact(
+        self,
+        queries: NDArray[Any],
+        largest: NDArray[np.float64],
+        close: NDArray[np.int64],
+        begins: NDArray[np.int64],
+    ) -> NDArray[np.float64] | None:
+        """Exact scores of the rows that are close, to the bit those of each query alone."""
+        if self._objective not in _WITHOUT_LENGTHS:
+            return exact_sums(self._rows, queries, None, close, begins, self._code)
+        atoms, facts, at = self._atoms, self._atoms.facts, close
+        if facts is None:
+            # Norms that nobody knows are computed of these rows alone, as if they were all.
+            wanted, at = np.unique(close, return_inverse=True)
+            assert isinstance(atoms.store, DenseStore)
+            facts = facts_of(atoms.store, wanted)
+            atoms = replace(atoms, store=DenseStore(atoms.store.array[wanted]), facts=facts)
+        norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
+        exponents = good_exponents(largest, facts.scale)
+        measured = self._lengths(queries, exponents)
+        if measured is None:
+            return None
+        means, sizes = measured
+        place = np.repeat(np.arange(len(queries)), np.diff(begins))
+        scores = exact_sums(self._rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
+        factors = inverse(norms[at] * sizes[place])
+        scores *= factors
+        if self._objective == "correlation":
+            scores += -self._rows.d * means[place] * facts.means[at] * factors
+        return scores
+
+    def _lengths(self, queries: NDArray[Any], exponents: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Means and norms of queries times powers of two, for a correlation of what their means leave of them."""
+        m, d = queries.shape
+        means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
+        for start in range(0, m, step):
+            part = slice(start, start + step)
+            some = queries[part].astype(np.float64)
+            if self._objective == "correlation":
+                means[part] = some.mean(axis=1)
+                some -= means[part, np.newaxis]
+            found = lengths_of_rows(some)
+            if found is None:
+                return None
+            sizes[part] = found
+        # A power of two takes nothing from the digits.
+        return np.ldexp(means, exponents), np.ldexp(sizes, exponents)
+
+
+def _without(
+    close: tuple[NDArray[np.int64], NDArray[np.int64]] | None, excluded: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Rows that are close, less those that take no part."""
+    if close is None or excluded is None:
+        return close
+    rows, begins = close
+    place = np.repeat(np.arange(begins.size - 1), np.diff(begins))
+    kept = ~(excluded[rows] if excluded.ndim == 1 else excluded[place, rows])
+    return rows[kept], np.searchsorted(place[kept], np.arange(begins.size))
+
+
+def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> AtomFacts:
+    """Facts about some of the atoms of an array."""
+    try:
+        return collect_facts(DenseStore(store.array[rows]))
+    except BadAtomError as error:
+        text, row = error.args
+        raise BadAtomError(text, int(rows[row])) from None

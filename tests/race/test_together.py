@@ -1,0 +1,235 @@
+"""Queries that come together and share their products: the same answers as alone, with nothing in Python for each."""
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips import StopReason
+from banditmips.race import batch, costs
+from banditmips.race.costs import Costs
+from banditmips.race.query import Query
+
+OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
+DTYPES = ["f4", "f8", "f2", "i1", "u1", "?", "i4"]
+FIELDS = ("indices", "scores", "lower", "upper", "exact", "n_multiplies", "n_rounds", "n_survivors", "delta_spent")
+
+
+@pytest.fixture
+def no_queries_alone(monkeypatch):
+    """Refuse whatever is done for each query."""
+
+    def refuse(*arguments, **named):
+        raise AssertionError("a query was looked at alone")
+
+    monkeypatch.setattr(Query, "__init__", refuse)
+
+
+@pytest.fixture
+def costs_of_a_server(monkeypatch):
+    monkeypatch.setattr(costs, "costs", lambda: Costs())
+    for module in ("batch", "direct", "passes", "query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+
+
+def make(dtype="f4", n=70, d=300, m=20, seed=0):
+    rng = np.random.default_rng(seed)
+    values = 20.0 * rng.normal(size=(n, d)) + 60.0 * (dtype == "u1")
+    atoms = values > 0.0 if dtype == "?" else values.clip(0.0 if dtype == "u1" else -120.0, 120.0).astype(dtype)
+    return atoms, (20.0 * rng.normal(size=(m, d)) + 60.0 * (dtype == "u1")).astype("f8" if dtype == "f8" else "f4")
+
+
+def search_of(atoms, fitted, **options):
+    if fitted:
+        return bm.BanditMIPS(**options).fit(atoms).search
+    return lambda queries, k, **more: bm.search(atoms, queries, k, **options, **more)
+
+
+def assert_as_alone(together, alone):
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(together, name), [getattr(one, name) for one in alone], err_msg=name)
+    assert together.stop_reason == tuple(one.stop_reason for one in alone)
+    assert together.bytes_read.tolist() == [0] * len(alone)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_batch_gives_what_its_queries_give_alone(objective, dtype, fitted):
+    atoms, queries = make(dtype)
+    search = search_of(atoms, fitted, objective=objective)
+    rng = np.random.default_rng(1)
+    masks = (None, rng.random(len(atoms)) < 0.3, rng.random((len(queries), len(atoms))) < 0.3)
+    for k in (1, 7, len(atoms) + 2):
+        for mask in masks:
+            together = search(queries, k, mask=mask)
+            alone = [
+                search(query, k, mask=mask[i] if mask is not None and mask.ndim == 2 else mask)
+                for i, query in enumerate(queries)
+            ]
+            assert_as_alone(together, alone)
+    if not objective.startswith("neg_"):
+        together = search(queries, 5, absolute=True)
+        assert_as_alone(together, [search(query, 5, absolute=True) for query in queries])
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_nothing_is_done_for_each_query(no_queries_alone, objective, dtype, fitted):
+    atoms, queries = make(dtype)
+    search = search_of(atoms, fitted, objective=objective)
+    for mask in (None, np.arange(len(atoms)) % 3 == 0):
+        for some in (queries, queries.astype(np.float64), np.asfortranarray(queries)):
+            result = search(some, 3, mask=mask)
+            assert set(result.stop_reason) == {StopReason.FINISHED_EXACTLY}
+            n_candidates = len(atoms) if mask is None else np.count_nonzero(~mask)
+            assert (result.n_multiplies == n_candidates * atoms.shape[1]).all()
+            assert (result.n_survivors == n_candidates).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("m", [2, 9, 64, 65, 130])
+def test_any_number_of_queries(m, order):
+    """By our own loops, by BLAS, and in several groups."""
+    atoms, queries = make(m=m)
+    atoms = np.asarray(atoms, order=order)
+    for objective in OBJECTIVES:
+        search = search_of(atoms, fitted=True, objective=objective)
+        assert_as_alone(search(queries, 4), [search(query, 4) for query in queries])
+        helped = search(queries, 4, n_jobs=2)
+        np.testing.assert_array_equal(helped.scores, search(queries, 4).scores)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_queries_of_other_kinds_in_a_batch(objective):
+    """Those with few entries, without any, and with numbers that are hard to square go their own way."""
+    atoms, queries = make("f8")
+    queries[3, 5:] = 0.0
+    queries[8] *= 1e-170
+    queries[9] *= 1e150
+    if objective not in ("cosine", "correlation"):
+        queries[15] = 0.0
+    search = search_of(atoms, fitted=True, objective=objective)
+    together, alone = search(queries, 3), [search(query, 3) for query in queries]
+    assert_as_alone(together, alone)
+    queries[12, 7] = np.inf
+    with pytest.raises(ValueError, match="queries has inf at row 12, column 7"):
+        search(queries, 3)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_atom_that_is_not_finite_is_named_unless_it_takes_no_part(objective):
+    atoms, queries = make()
+    expected = bm.search(atoms, queries, 3, objective=objective, mask=np.arange(70) == 40)
+    atoms[40, 17] = np.nan
+    with pytest.raises(ValueError, match="row 40, column 17"):
+        bm.search(atoms, queries, 3, objective=objective)
+    if objective not in ("cosine", "correlation"):  # norms are those of all atoms
+        found = bm.search(atoms, queries, 3, objective=objective, mask=np.arange(70) == 40)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_atoms_that_were_added_and_removed(objective):
+    atoms, queries = make()
+    index = bm.BanditMIPS(objective=objective).fit(atoms[:50]).add(atoms[50:])
+    index.remove([3, 60])
+    for mask in (None, np.arange(70) < 20):
+        together = index.search(queries, 4, mask=mask)
+        assert_as_alone(together, [index.search(query, 4, mask=mask) for query in queries])
+        assert not np.isin(together.indices, [3, 60]).any()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_nobody_is_left(objective):
+    atoms, queries = make()
+    mask = np.zeros((20, 70), dtype=bool)
+    mask[4], mask[5, 2:] = True, True
+    result = bm.search(atoms, queries, 3, objective=objective, mask=mask)
+    assert result.indices[4].tolist() == [-1, -1, -1]
+    assert (result.scores[4] == -np.inf).all()
+    assert sorted(result.indices[5]) == [-1, 0, 1]
+    assert result.stop_reason[4] == StopReason.EXHAUSTED
+    assert result.n_multiplies[4] == 0
+    assert result.n_survivors[5] == 2
+    everybody = bm.search(atoms, queries, 2, objective=objective, mask=np.ones(70, dtype=bool))
+    assert (everybody.indices == -1).all()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_atoms_that_rounding_cannot_tell_apart(objective):
+    rng = np.random.default_rng(2)
+    base = 100.0 + rng.normal(size=2_000)
+    atoms = np.repeat(base[np.newaxis], 90, axis=0).astype(np.float32)
+    atoms[np.arange(90), rng.integers(0, 2_000, 90)] *= np.float32(1.0 + 1e-5)
+    atoms[60:] = atoms[5]
+    queries = base + 1e-2 * rng.normal(size=(12, 2_000))
+    for fitted in (True, False):
+        search = search_of(atoms, fitted, objective=objective, delta=0.0)
+        assert_as_alone(search(queries, 4), [search(query, 4) for query in queries])
+
+
+@pytest.mark.parametrize("objective", ["cosine", "correlation", "neg_sqeuclidean"])
+def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server, objective):
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(3_000, 4_096)).astype(np.float16), rng.normal(size=(64, 4_096))
+    result = bm.BanditMIPS(objective=objective).fit(atoms).search(queries, k=10)
+    raced = np.flatnonzero(result.n_rounds > 0)
+    assert raced.size <= 2 * batch.ASKED_TOGETHER
+    np.testing.assert_array_equal(raced, np.arange(raced.size))
+    assert result.exact.all()
+
+
+@pytest.mark.parametrize("objective", ["cosine", "neg_sqeuclidean"])
+def test_races_that_pay_go_on(costs_of_a_server, objective):
+    rng = np.random.default_rng(0)
+    atoms = rng.normal(size=(600, 8_192)).astype(np.float32)
+    queries = atoms[:40] + rng.normal(size=(40, 8_192)).astype(np.float32)
+    result = bm.BanditMIPS(objective=objective).fit(atoms).search(queries)
+    np.testing.assert_array_equal(result.indices[:, 0], np.arange(40))
+    assert (result.n_multiplies < atoms.size / 2).all()
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_the_next_small_batch_of_the_same_kind(fitted):
+    """It is answered in one call: by its own numbers, and with a result of its own."""
+    atoms, queries = make(n=40, d=30)
+    search = search_of(atoms, fitted)
+    first = search(queries, 2)
+    first_indices = first.indices.copy()
+    others = queries[::-1].copy()
+    second = search(others, 2)
+    np.testing.assert_array_equal(second.indices, first_indices[::-1])
+    for name in ("indices", "n_rounds", "n_survivors", "delta_spent", "bytes_read", "lower"):
+        assert not np.shares_memory(getattr(first, name), getattr(second, name))
+    np.testing.assert_array_equal(first.indices, first_indices)
+    assert second.atoms_shape == (40, 30)
+    assert second.seed == 0
+    assert second.checked == fitted
+    assert_as_alone(second, [search(query, 2) for query in others])
+    others[4] = 0.0
+    others[7] *= 1e30  # products that are too large for floats
+    assert_as_alone(search(others, 2), [search(query, 2) for query in others])
+    others[6, 3] = np.nan
+    with pytest.raises(ValueError, match="row 6, column 3"):
+        search(others, 2)
+
+
+def test_when_our_own_loops_are_taken():
+    here = Costs(product=0.02, shared=0.4, tile=0.06)
+    assert here.tiles(10)
+    assert not here.tiles(11)
+    assert Costs(product=0.05, tile=0.05).tiles(1_000)
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("objective", ["cosine", "correlation", "neg_sqeuclidean"])
+@pytest.mark.parametrize("scale", [1e-25, 1e-10, 1e18])
+def test_norms_that_are_hard_to_square(objective, scale, fitted):
+    """Some atoms are so short or long that their squares are no floats, and one is 0."""
+    atoms, queries = make(n=40)
+    atoms[::3] *= np.float32(scale)
+    atoms[7] = 0.0
+    queries[3] = atoms[9] / np.float32(scale)
+    search = search_of(atoms, fitted, objective=objective)
+    assert_as_alone(search(queries, 3), [search(query, 3) for query in queries])
