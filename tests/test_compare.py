@@ -315,7 +315,13 @@ def test_no_method_outlives_the_command(folder, how):
     # What is killed cannot clean up after itself.
     place = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(
-        [*command, "--methods", "own:Hangs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=place
+        [*command, "--methods", "own:Hangs"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=place,
+        # Tests in a shell's background were told to ignore it, and so would be whatever they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     pid_file = Path("hangs.pid")
     wait_until(lambda: pid_file.exists() and pid_file.read_text())

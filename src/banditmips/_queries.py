@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,8 +34,12 @@ from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
+from banditmips.race.together import Found
 
 __all__ = ["also_read", "check_together", "empty_batch", "explain_query", "run_queries"]
+
+
+_Any = TypeVar("_Any")
 
 
 def run_queries(
@@ -170,7 +174,7 @@ def _all_together(
     """Answer queries by products that they share; None if they cannot."""
     fine = shared.fine
     if fine.all():
-        found = shared.find()
+        found = _find_all(shared, len(rows), options.progress)
         return None if found is None else shared.result(found)
     if not fine.any():
         return None
@@ -184,6 +188,15 @@ def _all_together(
     return SearchResult.stack([results[i] for i in range(len(rows))])
 
 
+def _find_all(shared: SharedProducts, m: int, progress: bool) -> Found | None:
+    """Find the best of all queries; some at a time where their progress is to be seen."""
+    if not progress:
+        return shared.find()
+    parts = (shared.find(range(start, min(start + TOGETHER, m))) for start in range(0, m, TOGETHER))
+    found = [part for part in _with_progress(parts, -(-m // TOGETHER), progress) if part is not None]
+    return Found(*map(np.concatenate, zip(*found, strict=True))) if len(found) == -(-m // TOGETHER) else None
+
+
 def _raced(
     begin: Callable[[int], Any],
     account: Account,
@@ -194,7 +207,7 @@ def _raced(
     atom_set: AtomSet,
 ) -> list[SearchResult] | None:
     """Let queries race as long as that pays, and the others share their products; None if they cannot."""
-    begun = begin_while_it_pays(begin, account, m, options.n_jobs)
+    begun = list(_with_progress(begin_while_it_pays(begin, account, m, options.n_jobs), m, options.progress))
     places = [i for i in range(m) if i >= len(begun) or begun[i].waits]
     found = shared.find(places) if places else None
     if places and found is None:
@@ -351,7 +364,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 
 
-def _with_progress(results: Iterator[_Begun | SearchResult], m: int, progress: bool) -> Iterator[_Begun | SearchResult]:
+def _with_progress(results: Iterator[_Any], m: int, progress: bool) -> Iterator[_Any]:
     if not progress:
         yield from results
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Protocol
 
@@ -113,15 +113,14 @@ class SharedProducts:
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 
-def begin_while_it_pays(begin: Callable[[int], Any], account: Account, m: int, n_jobs: int) -> list[Any]:
+def begin_while_it_pays(begin: Callable[[int], Any], account: Account, m: int, n_jobs: int) -> Iterator[Any]:
     """Begin queries, and stop where races cost more than they save."""
-    begun: list[Any] = []
-    while len(begun) < m and account.allows_more:
-        some = range(len(begun), min(len(begun) + ASKED_TOGETHER, m))
-        for one in map_in_order(begin, some, n_jobs):
+    for start in range(0, m, ASKED_TOGETHER):
+        if not account.allows_more:
+            return
+        for one in map_in_order(begin, range(start, min(start + ASKED_TOGETHER, m)), n_jobs):
             account.add(one.outcome.time_spent, one.waits)
-            begun.append(one)
-    return begun
+            yield one
 
 
 class MayWait(Protocol):

@@ -431,7 +431,6 @@ def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch
     """Where that takes less time than BLAS: all of delta is spent then, split over the atoms of all shards."""
     for module in ("query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
-    monkeypatch.setattr(_shard_query, "costs", lambda: Costs())
     split = []
     close_by_bytes = _tasks.close_by_bytes
     monkeypatch.setattr(_tasks, "close_by_bytes", lambda *given: split.append(given[-1]) or close_by_bytes(*given))

@@ -330,9 +330,8 @@ class FactsCollector:
         """Yield (first row, rows) of values that lie column after column."""
         d = values.shape[1]
         step = min(_TURNED_ROWS, max(_TURNED_ENTRIES // (16 * d), 1) * 16)
-        try:
-            room = self._free_rows.pop()
-        except IndexError:
+        room = self._free_rows.pop() if self._free_rows else None
+        if room is None or room.shape != (step, d):  # parts of a file may be of several widths
             room = np.empty((step, d), dtype=values.dtype)
         for start in range(0, len(values), step):
             columns = values[start : start + step]

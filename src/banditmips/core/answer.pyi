@@ -2,9 +2,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.certain import CertainBounds, ScoreMap
+from banditmips.core.code_source import CodeSource
 from banditmips.core.codes import Codes
 from banditmips.core.exact import Exact
 from banditmips.core.loop import Limits, Outcome
+from banditmips.core.rule import CodeRule
 from banditmips.core.survivors import Survivors
 
 class Known:
@@ -39,6 +41,7 @@ def answer(
     limits: Limits,
     times: Times,
 ) -> Outcome: ...
+def is_worth_a_round(source: CodeSource, rule: CodeRule) -> bool: ...
 def answer_survivors(
     known: Known,
     alive: Survivors,

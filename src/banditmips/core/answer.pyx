@@ -94,7 +94,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
     source.n_multiplies = n_multiplies
     source.row_cost = exact.cost_of(alive.rows, 1)
     source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms
-    if limits.budget is None and source.is_dear() and not _probe_promises(source, rule):
+    if limits.budget is None and not is_worth_a_round(source, rule):
         return _handed_over(source)
 
     def hands_over(n_left):
@@ -104,6 +104,11 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
     rows = (outcome.n_multiplies - source.n_cells_read) / max(source.row_cost, 1)
     outcome.time_spent = source.time_spent + rows * times.row
     return outcome
+
+
+cpdef bint is_worth_a_round(CodeSource source, CodeRule rule) except -1:
+    """Whether a first round of all survivors may be begun: it is not dear, or a probe says that it pays."""
+    return not source.is_dear() or _probe_promises(source, rule)
 
 
 cdef bint _probe_promises(CodeSource source, CodeRule rule) except -1:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import SparseStore
-from banditmips.core.answer import Times, answer_survivors
+from banditmips.core.answer import Times, answer_survivors, is_worth_a_round
 from banditmips.core.code_source import CodeSource
 from banditmips.core.loop import Outcome, can_lead, lead, learn, race
 from banditmips.core.records import StopReason
@@ -227,8 +227,13 @@ class ShardQuery(Query):
         if order.finish and self._source is None and self._n_all <= self._atoms.store.shape[0]:
             self._answer_alone(alive, order)
             return
-        source, times = self._source or self._make_source(alive), self._times()
+        times, begins = self._times(), self._source is None
+        source = self._make_source(alive) if self._source is None else self._source
         source.until, source.n_multiplies = order.until, self.n_multiplies
+        if begins and self._options.budget is None and not is_worth_a_round(source, self._code_rule()):
+            self.n_multiplies = source.n_multiplies
+            self._leave_to_products()
+            return
         self._source = source
 
         def are_too_many(n_left: int) -> bool:

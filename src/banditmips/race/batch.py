@@ -15,7 +15,7 @@ from banditmips.race.costs import costs
 from banditmips.race.direct import Answer, DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows
-from banditmips.race.plan import REGRET, SamplingPlan, code_times, is_worth_a_race
+from banditmips.race.plan import REGRET, SamplingPlan, code_times, is_worth_a_race, may_be_certain
 from banditmips.race.rules import least_sample
 from banditmips.race.together import Found, Together
 
@@ -79,7 +79,8 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
     here, itemsize = costs(), atoms.store.dtype.itemsize
     if races_on_codes(atoms, options):
         assert atoms.codes is not None
-        return not is_worth_a_race(here, shared_times(atoms, n_queries), atoms.codes, n, k, n_queries)
+        times = shared_times(atoms, n_queries)
+        return not (may_be_certain(here, times, n, k) or is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
     first = least_sample(options, k, n)
     plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
     return not any(plan.can_pay(first) for plan in plans)

@@ -26,6 +26,7 @@ from banditmips.race.plan import (
     coordinates_needed,
     full_time,
     is_worth_a_race,
+    may_be_certain,
     probe_quantile,
 )
 from banditmips.race.rules import least_sample
@@ -144,7 +145,9 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
-        if is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
+        # The queries of a batch may try whether certain bounds are enough: what they lose by that is written down.
+        tries = n_queries > 1 and may_be_certain(here, times, n, k)
+        if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time = times, 0.5 * n * times.atom
             self.more_time = n * d * here.product * store.dtype.itemsize / 4
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)

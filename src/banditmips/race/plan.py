@@ -37,6 +37,7 @@ __all__ = [
     "full_time",
     "is_worth_a_race",
     "least_time",
+    "may_be_certain",
     "probe_quantile",
 ]
 
@@ -90,11 +91,15 @@ def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_
     """Whether all products take longer than a race on codes at its best.
 
     Of one query alone what is around a race must not be more than a tenth of them, in case it comes to nothing. What
-    the queries of a batch lose is written down (`race.batch`), so that they may try whether certain bounds are enough.
+    the queries of a batch lose is written down (`race.batch`).
     """
-    if n_queries > 1:
-        return times.full > 0.5 * n * times.atom + k * times.row + costs.call_overhead
-    return times.full > max(least_time(times, codes, n, k), costs.call_overhead / (2.0 * REGRET))
+    around = costs.call_overhead / (2.0 * REGRET) if n_queries == 1 else 0.0
+    return times.full > max(least_time(times, codes, n, k), around)
+
+
+def may_be_certain(costs: Costs, times: Times, n: int, k: int) -> bool:
+    """Whether all products take longer than certain bounds, and the rows that are returned if these are enough."""
+    return times.full > 0.5 * n * times.atom + k * times.row + costs.call_overhead
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1) -> Times:
