@@ -24,6 +24,7 @@ from banditmips._validate import (
 )
 from banditmips.atoms import PartStore
 from banditmips.atoms.metering import metered
+from banditmips.core.loop import Outcome
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import ASKED_TOGETHER, Account
 from banditmips.race.direct import plain_row
@@ -105,7 +106,7 @@ def _run_queries(
 
     account = shared.account()
 
-    def begin(i: int, races: bool = True) -> _Begun | SearchResult:
+    def begin(i: int, races: bool = True, n_together: int | None = None) -> _Begun | SearchResult:
         n_spent = tried or 0
         if tried is None and masks is None and atom_set.cache is not None:
             short, n_spent = on_cache(atom_set, rows[i], k, options)
@@ -113,13 +114,13 @@ def _run_queries(
                 return short
         query = as_finite(rows[i], "" if single else f"row {i}, ")
         excluded = None if masks is None else masks[i]
-        together = n_sharing if account is None else account.n_sharing
-        return _Begun(Query(atom_set, query, k, options, excluded, together), n_spent, races)
+        n_together = n_sharing if n_together is None else n_together
+        return _Begun(Query(atom_set, query, k, options, excluded, n_together), n_spent, races)
 
     if account is not None and shared.fine.all():
         raced = _raced(begin, account, shared, len(rows), k, options, atom_set)
         if raced is not None:
-            return SearchResult.stack(raced)
+            return raced
     asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
     begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
     waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
@@ -198,31 +199,45 @@ def _find_all(shared: SharedProducts, m: int, progress: bool) -> Found | None:
 
 
 def _raced(
-    begin: Callable[[int], Any],
+    begin: Callable[..., Any],
     account: Account,
     shared: SharedProducts,
     m: int,
     k: int,
     options: Options,
     atom_set: AtomSet,
-) -> list[SearchResult] | None:
+) -> SearchResult | None:
     """Let queries race as long as that pays, and the others share their products; None if they cannot."""
     begun = list(_with_progress(begin_while_it_pays(begin, account, m, options.n_jobs), m, options.progress))
     places = [i for i in range(m) if i >= len(begun) or begun[i].waits]
-    found = shared.find(places) if places else None
-    if places and found is None:
+    checked = not atom_set.unchecked
+    if not places:
+        return SearchResult.stack([one.result(k, options, checked) for one in begun])
+    found = shared.find(places)
+    if found is None:
         return None
-    together = None if found is None else shared.result(found, places)
-    results: list[SearchResult] = []
-    for i in range(m):
-        if together is not None and i in places:
-            place = places.index(i)
-            if i >= len(begun):
-                results.append(together[place])
-                continue
-            begun[i].finish(None, together.indices[place])
-        results.append(begun[i].result(k, options, not atom_set.unchecked))
-    return results
+    together = _after_races(shared.result(found, places), [begun[i].outcome for i in places if i < len(begun)])
+    if len(places) == m:
+        return together
+    waited = iter(range(len(places)))
+    return SearchResult.stack(
+        [
+            together[next(waited)] if i >= len(begun) or begun[i].waits else begun[i].result(k, options, checked)
+            for i in range(m)
+        ]
+    )
+
+
+def _after_races(together: SearchResult, raced: Sequence[Outcome]) -> SearchResult:
+    """What was found for queries by their products, the first of which had raced in vain before."""
+    n_multiplies, n_rounds = together.n_multiplies.copy(), together.n_rounds.copy()
+    n_survivors, tried = together.n_survivors.copy(), slice(len(raced))
+    n_multiplies[tried] += [one.n_multiplies for one in raced]
+    n_rounds[tried] = [one.n_rounds for one in raced]
+    # Where products of bytes have answered, those that they left are the survivors.
+    left = np.array([one.n_survivors for one in raced], dtype=np.int64)
+    n_survivors[tried] = np.where(together.delta_spent[tried] > 0.0, n_survivors[tried], left)
+    return replace(together, n_multiplies=n_multiplies, n_rounds=n_rounds, n_survivors=n_survivors)
 
 
 def _by_sparse_products(

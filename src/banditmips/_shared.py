@@ -113,12 +113,14 @@ class SharedProducts:
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 
-def begin_while_it_pays(begin: Callable[[int], Any], account: Account, m: int, n_jobs: int) -> Iterator[Any]:
+def begin_while_it_pays(begin: Callable[..., Any], account: Account, m: int, n_jobs: int) -> Iterator[Any]:
     """Begin queries, and stop where races cost more than they save."""
     for start in range(0, m, ASKED_TOGETHER):
         if not account.allows_more:
             return
-        for one in map_in_order(begin, range(start, min(start + ASKED_TOGETHER, m)), n_jobs):
+        # The same for all that are asked together, at any number of threads.
+        begin_one = partial(begin, n_together=account.n_sharing)
+        for one in map_in_order(begin_one, range(start, min(start + ASKED_TOGETHER, m)), n_jobs):
             account.add(one.outcome.time_spent, one.waits)
             yield one
 

@@ -233,3 +233,27 @@ def test_norms_that_are_hard_to_square(objective, scale, fitted):
     queries[3] = atoms[9] / np.float32(scale)
     search = search_of(atoms, fitted, objective=objective)
     assert_as_alone(search(queries, 3), [search(query, 3) for query in queries])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
+    """Queries of a batch that race before they share their products count both, at any number of threads."""
+    rng = np.random.default_rng(1)
+    atoms = rng.normal(size=(400, 6_000)).astype(np.float32)
+    queries = rng.normal(size=(24, 6_000)).astype(np.float32)
+    mask = np.zeros(400, dtype=bool)
+    mask[7] = True
+    # Races are cheap by these costs, and then come to nothing.
+    dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
+    for module in ("query", "batch", "direct", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
+    monkeypatch.setattr("banditmips._shared.costs", lambda: dear)
+    found = bm.BanditMIPS(n_jobs=n_jobs).fit(atoms).search(queries, k=50, mask=mask)
+    scores = queries.astype(float) @ atoms.T.astype(float)
+    scores[:, 7] = -np.inf
+    np.testing.assert_array_equal(np.sort(found.indices), np.sort(np.argsort(-scores, axis=1)[:, :50]))
+    assert found.exact.all()
+    raced = found.n_rounds > 0
+    assert raced.any()
+    finished = found.delta_spent == 0.0
+    assert (found.n_multiplies[raced & finished] > 399 * 6_000).all()
