@@ -373,11 +373,15 @@ class Query:
         lines = [f"certain bounds: {known} alone leave {left} of {n} atoms", f"codes: {bits} of each atom"]
         if times.full == 0.0:
             return [*lines, "way: codes, in rounds that double, for few multiplies"]
-        first = times.prepare + left * codes.n_first * times.cell
+        first = times.prepare + left * (codes.n_first * times.cell + times.atom)
         row, full = times.row, times.full
         expected = f"first round about {first / 1e3:.0f} us, a row {row / 1e3:.2g} us, all products {full / 1e3:.0f} us"
-        way = "all products at once" if self._codes_cannot_pay(times) else "certain bounds, codes, exact rows"
-        return [*lines, f"way: {way}", f"because: {expected}"]
+        if self._codes_cannot_pay(times):
+            return [*lines, "way: all products at once", f"because: {expected}"]
+        # As `CodeSource.is_dear` has it.
+        is_dear = first + min(left * row, full) > full + times.risk and self._options.budget is None
+        probe = ["probe: one in sixteen of those that are left, before a round of all of them"] if is_dear else []
+        return [*lines, "way: certain bounds, codes, exact rows", *probe, f"because: {expected}"]
 
     def best(self, outcome: Outcome) -> NDArray[np.int64]:
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
