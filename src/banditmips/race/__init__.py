@@ -57,7 +57,7 @@ lines with the files::
     query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, situation, ways
     together     <- full, known, passes, plan, rounded, rules, situation
     one_pass     <- atom_set, known, passes, query, together
-    direct       <- costs, full, known, plan, rounded, rules, sampling, situation
+    direct       <- costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rules, together
     sparse       <- atom_set, situation
 

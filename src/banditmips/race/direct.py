@@ -29,7 +29,6 @@ from banditmips.race.plan import (
     may_be_certain,
     probe_quantile,
 )
-from banditmips.race.rounded import time_of_query
 from banditmips.race.rules import least_sample
 from banditmips.race.sampling import EVEN_ENOUGH
 from banditmips.race.situation import FEW_ENTRIES
@@ -146,14 +145,12 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
-        self._by_blas = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
-        self._by_bytes = partial(time_of_query, here, store.rows, k=k)
-        times.full = self._full_time(n_queries)
         # The queries of a batch may try whether certain bounds are enough: what they lose by that is written down.
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time = times, 0.5 * n * times.atom
-            self.more_time = min(times.full, n * d * here.product * store.dtype.itemsize / 4)
+            self.more_time = n * d * here.product * store.dtype.itemsize / 4
+            self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
     @property
@@ -165,11 +162,6 @@ class DirectSearch:
     def sweeps(self) -> bool:
         """Whether nothing is tried before the products with all atoms, which our own loop computes."""
         return self.serves and self._direct is None and self._sampling == {True: None, False: None} and self._sweeps
-
-    def _full_time(self, n_queries: int) -> float:
-        """Nanoseconds of all products for one of so many queries: by BLAS, or for several of them by bytes."""
-        by_blas = self._by_blas(n_queries)
-        return by_blas if n_queries == 1 else min(by_blas, self._by_bytes(n_queries))
 
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
 
-__all__ = ["close_by_bytes", "may_round", "time_by_blas", "time_by_bytes", "time_of_query"]
+__all__ = ["close_by_bytes", "may_round", "time_by_blas", "time_by_bytes"]
 
 _TRIED = 16
 """Of so many blocks of atoms one is tried first: a sixteenth of the products of bytes is lost if they fail."""
@@ -93,14 +92,6 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     saved = time_by_blas(here, dtype.itemsize, n_queries, converted) - time_by_bytes(here, dtype.itemsize, n_queries)
     around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
     return (rows.n * saved - around) / (n_queries * here.row)
-
-
-def time_of_query(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
-    """Nanoseconds of products of bytes for one of so many queries, and of the rows returned, or infinity."""
-    if _most_rows(here, rows, n_queries, k) <= 0.0:
-        return inf
-    products = rows.n * rows.d * time_by_bytes(here, rows.arrays[0].itemsize, n_queries) / n_queries
-    return products + rows.d * (here.byte_entry + k * here.row) + rows.n * _INTERVAL + _QUERY
 
 
 def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0) -> float:
