@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import grid, growth, multiplies, real_rows
+from benchmarks import grid, growth, multiplies, real_rows, threads
 from benchmarks.batches import batch_workloads
 from benchmarks.charts import draw_frontier, draw_real
 from benchmarks.docs_page import update_docs
@@ -42,6 +42,7 @@ def sections(missing: Sequence[str] = ()) -> dict[str, Section]:
     if not (ML_100K / "u.data").exists():
         every["movielens-100k"] = _without_movielens
     every[growth.NAME] = growth.run_growth
+    every[threads.NAME] = threads.run_threads
     every[multiplies.NAME] = multiplies.run_multiplies
     every[grid.NAME] = functools.partial(grid.run_grid, missing=tuple(missing))
     return every

@@ -33,6 +33,7 @@ from benchmarks import (
     run,
     runner,
     scale,
+    threads,
     truth,
 )
 from benchmarks.ours import Ours
@@ -518,6 +519,21 @@ def test_growth_compares_ours_with_ours():
     assert outcome.lines[0].value == large.summary().median / small.summary().median
     assert outcome.lines[1].value == large.summary("cold").median / small.summary("cold").median
     assert [line.n_answers for line in outcome.lines] == [6, 6, 6, 6]
+
+
+def test_threads_compare_two_with_one():
+    outcome = threads.run_threads(TINY, shape=(20, 300), n_batch=4)
+    assert [line.row for line in outcome.lines] == [
+        "two threads against one: symmetric_normal 20 x 300, k = 10, fitted",
+        "two threads against one: symmetric_normal 20 x 300, k = 10, no fit",
+        "two threads against one: normal_custom 20 x 300, k = 10, batch of 4, fitted",
+        "two threads against one: normal_custom 20 x 300, k = 10, batch of 4, no fit",
+    ]
+    assert [line.goal.limit for line in outcome.lines] == [1.5, 1.5, 1.8, 1.8]
+    one, two = outcome.records[:2]
+    assert (one.name, two.name) == ("fitted, n_jobs=1", "fitted, n_jobs=2")
+    assert outcome.lines[0].value == one.summary().median / two.summary().median
+    assert all(line.recall == 1.0 for line in outcome.lines)
 
 
 def test_multiplies_beside_published_ones(tmp_path):
