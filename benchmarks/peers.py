@@ -169,7 +169,9 @@ def _build_scann(atoms: NDArray[Any], threads: int, problem: Problem) -> Searche
     def search(request: NDArray[Any], k: int) -> NDArray[Any]:
         ask = index.search if request.ndim == 1 else index.search_batched
         found: NDArray[Any] = ask(request, final_num_neighbors=k, **chosen)[0]
-        return found
+        # Fewer leaves, or candidates, than k give fewer answers.
+        missing = [(0, 0)] * (found.ndim - 1) + [(0, k - found.shape[-1])]
+        return np.pad(found.astype(np.int64), missing, constant_values=-1)
 
     return Searcher(search, set_effort)
 
