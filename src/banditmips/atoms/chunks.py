@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError
+from banditmips._threads import forget_when_forked
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.prefetching import Prefetcher
 
@@ -132,11 +133,16 @@ class ChunkReader:
         self._attempts = attempts
         self._source = os.fspath(source)
         self._fetch_counts = fetch_counts
-        self._lock = threading.RLock()
         self._cache: OrderedDict[int, NDArray[Any]] = OrderedDict()
-        self._cached_bytes = 0
-        self._underway: dict[int, Future[NDArray[Any]]] = {}
         self._largest = 0
+        self.forget()
+        forget_when_forked(self)
+
+    def forget(self) -> None:
+        """Begin without threads: what they have underway is fetched anew by whoever needs it, and no lock is closed."""
+        self._lock = threading.RLock()
+        self._underway: dict[int, Future[NDArray[Any]]] = {}
+        self._cached_bytes = sum(array.nbytes for array in self._cache.values())
 
     @property
     def cached_bytes(self) -> int:
@@ -161,14 +167,14 @@ class ChunkReader:
             array = self._fetch_one(chunk)
         except BaseException as error:
             with self._lock:
-                del self._underway[chunk]
+                self._underway.pop(chunk, None)
             mine.set_exception(error)
             raise
         with self._lock:
             self._largest = max(self._largest, array.nbytes)
             if keep:
                 self._keep(chunk, array)
-            del self._underway[chunk]
+            self._underway.pop(chunk, None)
         mine.set_result(array)
         return array
 
@@ -212,8 +218,9 @@ class ChunkReader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin there with an empty cache."""
         self.__dict__.update(state)
-        self._lock = threading.RLock()
-        self._cache, self._cached_bytes, self._underway = OrderedDict(), 0, {}
+        self._cache = OrderedDict()
+        self.forget()
+        forget_when_forked(self)
 
     def _look_ahead(self) -> int:
         """How many chunks to have underway or waiting: they share the memory with the cache, half and half."""
