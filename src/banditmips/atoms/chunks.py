@@ -41,6 +41,10 @@ class ContentError(ValueError):
     """What a chunk holds cannot be atoms: there is no value at some place, or rows differ in length."""
 
 
+_NAMED = (CorruptFileError, ContentError, MemoryError)
+"""What fetching says is wrong goes through as it is."""
+
+
 def _may_pass(error: Exception) -> bool:
     """Tell whether a failed read is worth another try."""
     if isinstance(error, OSError):
@@ -54,6 +58,8 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
     while True:
         try:
             return fetch()
+        except _NAMED:
+            raise  # not from itself: whoever follows the causes of an error would never come to an end
         except Exception as error:
             if attempt == attempts or not _may_pass(error):
                 raise _named(error, source, where(), attempt) from error
@@ -63,8 +69,6 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
 
 def _named(error: Exception, source: str, where: str, attempt: int) -> Exception:
     """Make the error that names the chunk from the one that fetching it raised."""
-    if isinstance(error, (CorruptFileError, ContentError, MemoryError)):
-        return error
     if isinstance(error, (FileNotFoundError, KeyError)):
         return CorruptFileError(source, where, "the chunk is missing")
     if isinstance(error, OSError) or _may_pass(error):
