@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips import _result_files, datasets
-from banditmips.cli import _demonstration, app
+from banditmips.cli import _demonstration, app, main
 from banditmips.cli._console import duration
 
 HEADER = ["query", "rank", "index", "score", "lower", "upper", "exact", "n_multiplies", "bytes_read", "stop_reason"]
@@ -377,6 +377,17 @@ def test_ctrl_c_during_the_imports(name, tmp_path):
     program = f"{set_up}; from banditmips.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_while_the_commands_are_put_together(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.parametrize("value", ["99999999999999999999", str(2**31)])

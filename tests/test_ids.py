@@ -46,6 +46,16 @@ def test_other_forms_of_integers_and_strings():
     assert "id" not in bm.search(ATOMS, QUERIES[0]).to_frame()
 
 
+def test_strings_of_any_length():
+    pytest.importorskip("numpy.dtypes")
+    ids = np.array(STRINGS, dtype=np.dtypes.StringDType())
+    index = bm.BanditMIPS().fit(ATOMS, ids=ids)
+    assert index.search(QUERIES[0], k=2).ids.tolist() == [STRINGS[i] for i in RANKED[0, :2]]
+    missing = np.array([*STRINGS[1:], np.nan], dtype=np.dtypes.StringDType(na_object=np.nan))
+    with pytest.raises(TypeError, match="ids must be integers or strings, got nan"):
+        index.fit(ATOMS, ids=missing)
+
+
 def test_without_ids_there_are_none():
     index = bm.BanditMIPS().fit(ATOMS)
     assert index.ids is None
@@ -115,6 +125,7 @@ BAD_IDS = {
     "a mixture": (["a", *range(29)], TypeError, "ids must be integers or strings, got a mixture of both"),
     "missing": ([None, *range(29)], TypeError, "ids must be integers or strings, got None"),
     "no atom": (range(-1, 29), ValueError, "ids must not hold -1, which stands for no atom"),
+    "cut by NumPy": (["x\0", *STRINGS[1:]], ValueError, "ids must not end in a NUL character.*got 'x.x00'"),
     "empty": (["", *STRINGS[1:]], ValueError, "ids must not hold '', which stands for no atom"),
     "a matrix": (np.arange(30).reshape(6, 5), ValueError, r"ids must be one-dimensional, got shape \(6, 5\)"),
     "bytes": (bytes(range(30)), TypeError, "ids must be a list of integers or of strings, got b'"),

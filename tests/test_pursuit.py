@@ -427,6 +427,44 @@ def test_bad_signals_are_named(signal, error, message):
         bm.matching_pursuit(atoms, signal, 2)
 
 
+@pytest.mark.parametrize("method", ["mp", "omp"])
+@pytest.mark.parametrize("exponent", [-1000, -600, 500, 900])
+def test_signals_whose_squares_are_no_numbers(exponent, method):
+    atoms = np.random.default_rng(0).normal(size=(20, 300))
+    signal = 3.0 * atoms[5] - 2.0 * atoms[7]
+    plain = bm.matching_pursuit(atoms, signal, 2, method=method)
+    scaled = bm.matching_pursuit(atoms, np.ldexp(signal, exponent), 2, method=method)
+    assert scaled.indices.tolist() == plain.indices.tolist() == [5, 7]
+    assert (np.ldexp(scaled.coefficients, -exponent) == plain.coefficients).all()
+    assert scaled.signal_norm == np.ldexp(plain.signal_norm, exponent)
+    fitted = bm.MatchingPursuit(2, method=method).fit(atoms)
+    assert fitted.decompose(np.ldexp(signal, exponent)).indices.tolist() == [5, 7]
+    # The tolerance is the signal's, whatever it is multiplied by in between.
+    loose = bm.matching_pursuit(atoms, np.ldexp(signal, exponent), tol=1.0)
+    assert loose.stop == ("tol" if exponent < 0 else "zero_residual")
+
+
+def test_signals_whose_norm_or_entries_are_no_numbers_are_named():
+    atoms = np.random.default_rng(0).normal(size=(20, 300))
+    with pytest.raises(ValueError, match=r"signal must have a norm and .* up to 1e\+308 \(argument 'signal'\)"):
+        bm.matching_pursuit(atoms, np.full(300, 1e308), 2)
+    if np.finfo(np.longdouble).max > np.finfo(np.float64).max:
+        with pytest.raises(ValueError, match=r"signal has inf at coordinate 0"):
+            bm.matching_pursuit(atoms, np.full(300, np.finfo(np.longdouble).max), 2)
+
+
+@pytest.mark.parametrize("method", ["mp", "omp"])
+@pytest.mark.parametrize(("size", "how"), [(1e-200, "underflow"), (1e200, "overflow")])
+def test_atoms_whose_squares_are_no_numbers(size, how, method):
+    """They were taken for zero, or for uncorrelated, without a word. A fit divides by lengths, and needs no squares."""
+    atoms = np.random.default_rng(0).normal(size=(20, 300))
+    signal = 3.0 * atoms[5] - 2.0 * atoms[7]
+    with pytest.raises(ValueError, match=rf"the squares of atom 0 {how} double precision.*\(argument 'atoms'\)"):
+        bm.matching_pursuit(size * atoms, signal, 2, method=method)
+    atoms[3] = 0.0  # is no matter
+    assert bm.matching_pursuit(atoms, signal, 2, method=method).indices.tolist() == [5, 7]
+
+
 def test_functions_cannot_be_weighted():
     with pytest.raises(ValueError, match="sampling='weighted' needs a signal that is an array"):
         bm.matching_pursuit(np.eye(5), lambda j: np.ones(j.size), 1, sampling="weighted")

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 
@@ -280,3 +280,43 @@ def test_a_fork_while_a_pool_is_asked_leaves_no_locked_door():
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
     pool.close()
+
+
+def ends_in_a_fork(work):
+    """Do it in a forked process, which is ended if it hangs; return whether it came to its end."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(TIMEOUT))
+        code = 1
+        try:
+            work()
+            code = 7
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 7
+
+
+@needs_fork
+@may_warn
+def test_a_fork_while_others_add_compare_or_fetch_leaves_no_locked_door(tmp_path):
+    """Nobody waits for locks that threads hold, or for chunks that they fetch, where there are no threads."""
+    zarr = pytest.importorskip("zarr")
+    atoms = np.random.default_rng(0).normal(size=(40, 300))
+    index = bm.BanditMIPS().fit(atoms)
+    with index._changing:
+        assert ends_in_a_fork(lambda: index.add(atoms[:1]))
+    index.save(tmp_path / "atoms.bm")
+    loaded = bm.load(tmp_path / "atoms.bm")
+    with loaded._file._lock:
+        assert ends_in_a_fork(lambda: loaded.search(atoms[0]))
+    zarr.create_array(tmp_path / "atoms.zarr", data=atoms, chunks=(5, 100))
+    store = bm.open_atoms(tmp_path / "atoms.zarr", memory_limit=9_000)
+    readers = {piece.reader for piece in (store._chunks, store._beside, store._below)}
+    for reader in readers:
+        for chunk in range(reader.n_chunks):
+            reader._underway[chunk] = Future()  # that another thread has begun, and does not end there
+    assert ends_in_a_fork(lambda: bm.search(store, atoms[0]))
+    for reader in readers:
+        with reader._lock:
+            assert ends_in_a_fork(lambda: bm.search(store, atoms[0]))

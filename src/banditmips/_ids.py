@@ -129,9 +129,14 @@ def _as_ids(ids: Any) -> NDArray[Any]:
     array = np.ma.getdata(ids) if isinstance(ids, np.ndarray) else np.array(list(ids), dtype=object)
     if array.ndim != 1:
         raise ValueError(f"ids must be one-dimensional, got shape {array.shape}")
+    if array.dtype.kind == "T":
+        array = array.astype(object)
     if array.dtype.kind == "O" and array.size:
         # NumPy would make strings of a mixture.
         if all(isinstance(value, str) for value in array):
+            cut = next((value for value in array if value.endswith("\0")), None)
+            if cut is not None:
+                raise ValueError(f"ids must not end in a NUL character, which NumPy takes off, got {cut!r}")
             array = array.astype(np.str_)
         elif all(isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) for value in array):
             array = np.array([_as_int64(int(value)) for value in array], dtype=np.int64)
@@ -139,8 +144,6 @@ def _as_ids(ids: Any) -> NDArray[Any]:
             odd = [value for value in array if isinstance(value, bool) or not isinstance(value, (str, Integral))]
             what = repr(odd[0]) if odd else "a mixture of both"
             raise TypeError(f"ids must be integers or strings, got {what}")
-    elif array.dtype.kind == "T":
-        array = array.astype(np.str_)
     elif array.dtype.kind == "u":
         _as_int64(int(array.max(initial=0)))
     elif array.size and array.dtype.kind not in "iU":

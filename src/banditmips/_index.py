@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -29,6 +28,7 @@ from banditmips._options import (
 )
 from banditmips._queries import explain_query, run_queries
 from banditmips._result import SearchResult
+from banditmips._threads import ForkedLock
 from banditmips._validate import as_store, check_rows, seed_or_fresh
 from banditmips.atoms import check_maps
 from banditmips.core.plain import answer_plainly
@@ -128,7 +128,7 @@ class BanditMIPS:
         self._parameters = IndexParameters(given, seed_or_fresh(seed))
         self._atom_set: AtomSet | None = None
         self._file: SavedFile | None = None
-        self._changing = threading.Lock()
+        self._changing = ForkedLock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the lock, which belongs to one process."""
@@ -136,7 +136,7 @@ class BanditMIPS:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._changing = threading.Lock()
+        self._changing = ForkedLock()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters as they were given, as scikit-learn's estimators do; `deep` is for its sake alone."""

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Iterable
 from dataclasses import fields, replace
@@ -37,6 +36,7 @@ from banditmips._saved_format import (
     aligned,
     new_checksum,
 )
+from banditmips._threads import ForkedLock
 from banditmips.atoms.mapped import MapGuard
 
 __all__ = ["SavedFile", "read_file"]
@@ -66,7 +66,7 @@ class SavedFile:
         self._blocks = {block.name: block for block in blocks}
         self._data_start = data_start
         self._unchecked = set(self._blocks)
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
         self._descriptor: int | None = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._descriptor)
         self._state = FileState.of(self._descriptor)
@@ -135,7 +135,7 @@ class SavedFile:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the arrays; there is no file there."""
         self.__dict__.update(state)
-        self._lock = threading.Lock()
+        self._lock = ForkedLock()
 
 
 def read_file(path: str | os.PathLike[str]) -> SavedFile:

@@ -12,10 +12,21 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["LazyPool", "count_threads", "helped_by", "in_pieces", "map_in_order", "n_threads", "pieces_of", "submit_to"]
+__all__ = [
+    "ForkedLock",
+    "LazyPool",
+    "count_threads",
+    "forget_when_forked",
+    "helped_by",
+    "in_pieces",
+    "map_in_order",
+    "n_threads",
+    "pieces_of",
+    "submit_to",
+]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -55,6 +66,49 @@ def submit_to(pool: ThreadPoolExecutor, work: Callable[..., Done], *arguments: A
         raise MemoryError(f"there is no memory for another thread: {error}") from error
 
 
+class _Forgetting(Protocol):
+    def forget(self) -> None:
+        """Begin without threads."""
+
+
+_forgetting: WeakSet[_Forgetting] = WeakSet()
+
+
+def forget_when_forked(thing: _Forgetting) -> None:
+    """Call ``thing.forget()`` in every process that is forked off, where no thread is left but the one that forked."""
+    _forgetting.add(thing)
+
+
+def _forget_threads() -> None:
+    for thing in list(_forgetting):
+        thing.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+class ForkedLock:
+    """A lock that is open in a process that was forked off, whoever held it in the other one.
+
+    Only the thread that forked lives on in the new process: a lock that another one held there is never opened again.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+        forget_when_forked(self)
+
+    def forget(self) -> None:
+        """Be open."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class LazyPool:
     """Threads that are made when they are first needed, and anew in a process that was forked off.
 
@@ -65,7 +119,7 @@ class LazyPool:
         self.n_threads = n_threads
         self._name = name
         self.forget()
-        _pools.add(self)
+        forget_when_forked(self)
 
     def forget(self) -> None:
         """Begin without threads."""
@@ -89,18 +143,6 @@ class LazyPool:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown()
-
-
-_pools: WeakSet[LazyPool] = WeakSet()
-
-
-def _forget_threads() -> None:
-    for pool in list(_pools):
-        pool.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
 
 
 _helpers = LazyPool(os.cpu_count() or 1, "banditmips")

@@ -212,3 +212,19 @@ def test_a_reader_goes_to_another_process_without_its_cache():
     reader.close()
     assert copy.cached_bytes == 0
     assert (copy.read(2) == 2).all()
+
+
+@pytest.mark.parametrize("problem", [CorruptFileError("atoms", "chunk 3", "damaged"), KeyError("c/3"), MemoryError()])
+def test_no_error_is_its_own_cause(problem):
+    """Whoever follows causes, as Dask's workers do, would never come to an end."""
+
+    def fetch(chunk):
+        raise problem
+
+    reader = ChunkReader(fetch, 5, describe=lambda chunk: f"chunk {chunk}", memory_limit=1 << 20, source="atoms")
+    with pytest.raises((CorruptFileError, MemoryError)) as caught:
+        reader.read(3)
+    causes = [caught.value]
+    while causes[-1].__cause__ is not None and len(causes) < 9:
+        causes.append(causes[-1].__cause__)
+    assert len(set(map(id, causes))) == len(causes) <= 2

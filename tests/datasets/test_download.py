@@ -205,7 +205,7 @@ def test_tar_archives(server, tmp_path, monkeypatch):
         archive.addfile(entry, io.BytesIO(b"\1\0\0\0\0\0\0\0"))
     server.content = packed.getvalue()
     url = f"http://127.0.0.1:{server.server_port}/sift.tar.gz"
-    monkeypatch.setitem(_sources.SOURCES, "sift_1m", replace(_sources.SOURCES["sift_1m"], url=url))
+    monkeypatch.setitem(_sources.SOURCES, "sift_1m", replace(_sources.SOURCES["sift_1m"], url=url, size=None))
     fetch("sift_1m", tmp_path)
     assert files_in(tmp_path) == ["sift/sift_base.fvecs"]
 
@@ -239,6 +239,7 @@ def test_every_source_that_can_be_fetched_has_a_checksum_or_says_that_it_has_non
     assert "no checksum on record and is not encrypted" in _sources.SOURCES["sift_1m"].doubt
     for source in _sources.SOURCES.values():
         assert source.url is None or source.sha256 is None or source.url.startswith("https:")
+        assert (source.size is None) == (source.url is None)
 
 
 def test_what_cannot_be_checked_is_fetched_only_if_somebody_says_so(monkeypatch, tmp_path):

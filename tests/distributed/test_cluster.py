@@ -188,6 +188,22 @@ def test_an_error_on_a_worker_comes_through_a_call(client, tmp_path):
         index.search(queries, 2)
 
 
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_chunk_that_is_missing_or_damaged_is_named(client, tmp_path, damage):
+    zarr = pytest.importorskip("zarr")
+    atoms, _ = ratings()
+    zarr.create_array(tmp_path / "atoms.zarr", data=atoms, chunks=(20, 100))
+    chunk = tmp_path / "atoms.zarr" / "c" / "1" / "0"
+    if damage == "missing":
+        chunk.unlink()
+    else:
+        chunk.write_bytes(b"no chunk")
+    with pytest.raises(bm.CorruptFileError, match=f"chunk c/1/0: the chunk is {damage}"):
+        DistributedMIPS(client).fit(tmp_path / "atoms.zarr")
+    with pytest.raises(bm.CorruptFileError, match=f"chunk c/1/0: the chunk is {damage}"):
+        DistributedMIPS(client).fit([tmp_path / "atoms.zarr"])
+
+
 def test_large_batches_are_split(client, monkeypatch):
     atoms, queries = ratings(m=5)
     index = DistributedMIPS(client).fit([atoms[:70], atoms[70:]])

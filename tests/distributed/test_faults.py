@@ -288,6 +288,24 @@ def test_loaders_that_cannot_be_right(client):
     assert (index.search(QUERIES, 2).indices == best(2)).all()
 
 
+@pytest.mark.parametrize("what", ["changed", "gone"])
+def test_a_store_whose_file_has_changed_ends_no_worker(workers, client, tmp_path, what):
+    """Dask would take an error of unpickling for a broken connection, and end one worker after another."""
+    path = tmp_path / "atoms.npy"
+    np.save(path, ATOMS[:40])
+    store = bm.open_atoms(path, memory_limit=100_000)
+    index = DistributedMIPS(client).fit([store, ATOMS[40:]])
+    assert (index.search(QUERIES, 2).indices == best(2)).all()
+    if what == "changed":
+        os.utime(path, (1, 1))
+    else:
+        path.unlink()
+    before = workers.pids()
+    with pytest.raises((bm.CorruptFileError, FileNotFoundError), match=r"atoms\.npy"):
+        DistributedMIPS(client).fit([store, ATOMS[40:]])
+    assert sorted(client.run(os.getpid).values()) == sorted(before)
+
+
 @pytest.mark.parametrize("way", ["send", "call", "gather"])
 def test_a_worker_that_hangs(client, monkeypatch, way):
     """It is named, whoever waits for it; and is as good as before when it is back."""

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse
 from fuzz_calls import all_scores, make_data, rounding
 from fuzz_estimators import try_estimator
-from fuzz_files import FOLDERS, MAKERS, query, right_answer, sound
+from fuzz_files import FOLDERS, MAKERS, query, right_answer, sound, write_atoms_beside
 
 import banditmips as bm
 from banditmips import cli
@@ -44,6 +44,8 @@ def try_file(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         for name, content in sound(kind).items():
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(content)
+    if kind == "file_index":
+        write_atoms_beside(path)
     changed = path / case["name"] if case["name"] else path
     if case["content"] is None:
         changed.unlink()
@@ -62,7 +64,7 @@ def try_file(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     except Exception as error:
         text = str(error)
         # By its name, or by the argument: an edited index may hold options that are sound, but not for its atoms.
-        named = path.name in text or "argument '" in text or text.split(" ")[0] in ARGUMENTS
+        named = path.name in text or "atoms.npy" in text or "argument '" in text or text.split(" ")[0] in ARGUMENTS
         fine = isinstance(error, (ValueError, OSError)) and named
         return {"verdict": "error" if fine else "unnamed", "detail": f"{type(error).__name__}: {text[:300]}"}
     is_right = result.indices.tolist() == right_answer(kind)

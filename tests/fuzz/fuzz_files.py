@@ -29,7 +29,7 @@ from banditmips._saved_format import write_file
 
 N, D = 12, 40
 FOLDERS = ("zarr", "packed")
-CHECKED = ("index", "named_index", "sparse_index", "joined_index", "packed")
+CHECKED = ("index", "named_index", "sparse_index", "joined_index", "file_index", "packed")
 """Formats with checksums: a damaged file of these never gives a wrong answer."""
 
 SPECIAL: list[Any] = [0, -1, 1, 2, N, D, D + 1, 127, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 2**63, 2**70, 10**15, 1.5]
@@ -64,6 +64,12 @@ def _write_zarr(path: Path) -> None:
     zarr.create_array(path, data=atoms(), chunks=(5, 16))
 
 
+def write_atoms_beside(path: Path) -> Any:
+    """Write the file that an index without atoms is looked for beside, and open it where it lies."""
+    np.save(path.with_suffix(".npy"), atoms())
+    return bm.open_atoms(path.with_suffix(".npy"), memory_limit=500)
+
+
 MAKERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "index": (".bm", lambda path: bm.BanditMIPS().fit(atoms()).remove([3]).save(path)),
     "named_index": (
@@ -75,6 +81,7 @@ MAKERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
         ".bm",
         lambda path: bm.BanditMIPS().fit(atoms()[:5]).add(scipy.sparse.csc_array(atoms()[5:])).save(path),
     ),
+    "file_index": (".bm", lambda path: bm.BanditMIPS().fit(write_atoms_beside(path)).save(path)),
     "npy": (".npy", lambda path: np.save(path, atoms())),
     "fortran_npy": (".npy", lambda path: np.save(path, np.asfortranarray(atoms()))),
     "npz": (".npz", lambda path: np.savez_compressed(path, atoms=atoms())),

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from banditmips._files import CorruptFileError
+from banditmips._threads import forget_when_forked
 from banditmips.atoms.metering import count_bytes
 from banditmips.atoms.prefetching import Prefetcher
 
@@ -40,6 +41,10 @@ class ContentError(ValueError):
     """What a chunk holds cannot be atoms: there is no value at some place, or rows differ in length."""
 
 
+_NAMED = (CorruptFileError, ContentError, MemoryError)
+"""What fetching says is wrong goes through as it is."""
+
+
 def _may_pass(error: Exception) -> bool:
     """Tell whether a failed read is worth another try."""
     if isinstance(error, OSError):
@@ -53,6 +58,8 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
     while True:
         try:
             return fetch()
+        except _NAMED:
+            raise  # not from itself: whoever follows the causes of an error would never come to an end
         except Exception as error:
             if attempt == attempts or not _may_pass(error):
                 raise _named(error, source, where(), attempt) from error
@@ -62,8 +69,6 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
 
 def _named(error: Exception, source: str, where: str, attempt: int) -> Exception:
     """Make the error that names the chunk from the one that fetching it raised."""
-    if isinstance(error, (CorruptFileError, ContentError, MemoryError)):
-        return error
     if isinstance(error, (FileNotFoundError, KeyError)):
         return CorruptFileError(source, where, "the chunk is missing")
     if isinstance(error, OSError) or _may_pass(error):
@@ -132,11 +137,16 @@ class ChunkReader:
         self._attempts = attempts
         self._source = os.fspath(source)
         self._fetch_counts = fetch_counts
-        self._lock = threading.RLock()
         self._cache: OrderedDict[int, NDArray[Any]] = OrderedDict()
-        self._cached_bytes = 0
-        self._underway: dict[int, Future[NDArray[Any]]] = {}
         self._largest = 0
+        self.forget()
+        forget_when_forked(self)
+
+    def forget(self) -> None:
+        """Begin without threads: what they have underway is fetched anew by whoever needs it, and no lock is closed."""
+        self._lock = threading.RLock()
+        self._underway: dict[int, Future[NDArray[Any]]] = {}
+        self._cached_bytes = sum(array.nbytes for array in self._cache.values())
 
     @property
     def cached_bytes(self) -> int:
@@ -161,14 +171,14 @@ class ChunkReader:
             array = self._fetch_one(chunk)
         except BaseException as error:
             with self._lock:
-                del self._underway[chunk]
+                self._underway.pop(chunk, None)
             mine.set_exception(error)
             raise
         with self._lock:
             self._largest = max(self._largest, array.nbytes)
             if keep:
                 self._keep(chunk, array)
-            del self._underway[chunk]
+            self._underway.pop(chunk, None)
         mine.set_result(array)
         return array
 
@@ -212,8 +222,9 @@ class ChunkReader:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Begin there with an empty cache."""
         self.__dict__.update(state)
-        self._lock = threading.RLock()
-        self._cache, self._cached_bytes, self._underway = OrderedDict(), 0, {}
+        self._cache = OrderedDict()
+        self.forget()
+        forget_when_forked(self)
 
     def _look_ahead(self) -> int:
         """How many chunks to have underway or waiting: they share the memory with the cache, half and half."""

@@ -14,12 +14,14 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command line, and exit with 0, or 2 for a user's mistake, 1 for a failure, 130 for Ctrl-C."""
     try:
-        # Here, because it takes most of a second, in which somebody may have thought better of it.
+        # Here, because it takes most of a second, in which somebody may have thought better of it; and Typer then takes
+        # a while to put the commands together, before any of them could listen.
         from banditmips.cli._app import app
+
+        app(prog_name="banditmips")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
-    app(prog_name="banditmips")
 
 
 def __getattr__(name: str) -> Any:

@@ -67,6 +67,7 @@ SOURCES = {
         url="https://files.grouplens.org/datasets/movielens/ml-1m.zip",
         members=("ml-1m/ratings.dat", "ml-1m/README"),
         sha256="a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+        size=5_917_549,
     ),
     "netflix": Source(
         page="https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data",
@@ -78,6 +79,7 @@ SOURCES = {
         pattern="sift/sift_base.fvecs",
         url="ftp://ftp.irisa.fr/local/texmex/corpus/sift.tar.gz",
         members=("sift/sift_base.fvecs",),
+        size=168_280_445,
     ),
     "crypto_pairs": Source(
         page="https://www.kaggle.com/datasets/tencars/392-crypto-currency-pairs-at-minute-resolution",

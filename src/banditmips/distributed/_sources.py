@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 
 from banditmips._extras import require
 from banditmips._opening import open_rows, shape_of_file
@@ -28,7 +30,7 @@ class Part:
     Attributes
     ----------
     source
-        An array, a path, a future of an array, or a delayed one.
+        An array, a path, a future of an array, or a delayed one; anything else comes as `Sent`.
     rows
         Which rows of the source, if not all.
     shape
@@ -41,6 +43,28 @@ class Part:
     rows: tuple[int, int] | None
     shape: tuple[int, ...]
     home: str | None = None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A store on its way to a worker, where it is made anew by the task that needs it.
+
+    Stores open their files when they are unpickled. If a file has changed or is gone, that raises; and where Dask
+    itself unpickles what a worker is to do, it takes the error for a broken connection, and one worker after another
+    ends.
+    """
+
+    pickled: bytes
+
+    @classmethod
+    def of(cls, source: Any) -> Sent:
+        """Pack a source."""
+        cloudpickle = require("cloudpickle", extra="dask", purpose="banditmips.distributed")
+        return cls(cloudpickle.dumps(source))
+
+    def unpacked(self) -> Any:
+        """Make the source anew."""
+        return pickle.loads(self.pickled)
 
 
 def find_parts(cluster: Cluster, atoms: Any, n_shards: int | None) -> list[Part]:
@@ -112,9 +136,19 @@ def _given(cluster: Cluster, shards: Sequence[Any]) -> list[Part]:
     held = cluster.client.who_has(list(futures.values())) if futures else {}
     homes = {number: next(iter(held.get(future.key, ())), None) for number, future in futures.items()}
     return [
-        Part(source, None, shapes[number] if number in shapes else _shape_of(source), homes.get(number))
+        Part(
+            source if number in shapes or _is_plain(source) else Sent.of(source),
+            None,
+            shapes[number] if number in shapes else _shape_of(source),
+            homes.get(number),
+        )
         for number, source in enumerate(sources)
     ]
+
+
+def _is_plain(source: Any) -> bool:
+    """Whether unpickling a source only fills memory."""
+    return isinstance(source, (np.ndarray, list)) or scipy.sparse.issparse(source)
 
 
 def _shape_of(source: Any) -> tuple[int, ...]:
@@ -126,7 +160,8 @@ def _shape_of(source: Any) -> tuple[int, ...]:
 
 def open_part(source: Any, rows: tuple[int, int] | None) -> AtomStore:
     """Open a part's source as a store."""
-    return as_store(source) if rows is None else open_rows(source, rows)
+    given = source.unpacked() if isinstance(source, Sent) else source
+    return as_store(given) if rows is None else open_rows(given, rows)
 
 
 def _checked(parts: list[Part]) -> list[Part]:

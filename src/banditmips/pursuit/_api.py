@@ -109,7 +109,7 @@ def matching_pursuit(
     True
     """
     from banditmips.pursuit.dictionary import Dictionary
-    from banditmips.pursuit.steps import Pursuit
+    from banditmips.pursuit.steps import pursue
 
     options = PursuitOptions(
         n_nonzero, tol, method, delta, weakness, sampling, rescore, coef_rtol, budget, seed_or_fresh(seed)
@@ -117,7 +117,7 @@ def matching_pursuit(
     store = as_store(atoms)
     dictionary = Dictionary(store, check_group_size(group_size, store))
     options.check_sizes(dictionary.n_groups, dictionary.group_size, dictionary.d)
-    return Pursuit(dictionary, as_signal(signal, dictionary.d), options).run()
+    return pursue(dictionary, as_signal(signal, dictionary.d), options)
 
 
 class MatchingPursuit:
@@ -193,11 +193,11 @@ class MatchingPursuit:
         -------
         PursuitResult, or a list of m of them for a 2-d array
         """
-        from banditmips.pursuit.steps import Pursuit
+        from banditmips.pursuit.steps import pursue
 
         dictionary = self._fitted()
         rows, single = as_signals(signals, dictionary.d)
-        results = [Pursuit(dictionary, row, self._options).run() for row in rows]
+        results = [pursue(dictionary, row, self._options) for row in rows]
         return results[0] if single else results
 
     def transform(self, signals: Any) -> NDArray[np.float64]:

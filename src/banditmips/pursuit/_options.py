@@ -108,7 +108,10 @@ def _as_real(signal: Any) -> NDArray[Any]:
 def _check_length_and_values(array: NDArray[Any], d: int) -> NDArray[Any]:
     if array.size != d:
         raise ValueError(f"signal has {array.size} coordinates, but the atoms have {d} (argument 'signal')")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        j = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise ValueError(f"signal has {array[j]} at coordinate {j} (argument 'signal')")
+    if array.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            floats = np.asarray(array, dtype=np.float64) if array.dtype.itemsize > 8 else array
+        if not np.isfinite(floats).all():
+            j = int(np.flatnonzero(~np.isfinite(floats))[0])
+            raise ValueError(f"signal has {floats[j]} at coordinate {j} (argument 'signal')")
     return array

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Dictionary", "Exact"]
 
 _BLOCK_ENTRIES = 1 << 20
+_SMALLEST_SQUARES = 1e-290
+"""Sum of squares below which it has lost digits."""
 _SMALL = 1 << 20
 """Entries of a matrix up to which a race takes longer than all of its products: 1 ms each on the machine of
 docs/pursuit.md."""
@@ -189,11 +191,32 @@ class Dictionary:
         for first in range(start, stop, step):
             coordinates = np.arange(first, min(first + step, stop))
             values = self.entries(rows, coordinates).reshape(-1, g, coordinates.size)
-            products += values @ residual.span(first, first + coordinates.size)
-            gram += values @ values.transpose(0, 2, 1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                products += values @ residual.span(first, first + coordinates.size)
+                gram += values @ values.transpose(0, 2, 1)
+        self._check_squares(rows, np.diagonal(gram, axis1=1, axis2=2).ravel(), start, stop)
         # What has been computed once need not be estimated in later steps.
         self.squared_norms[rows] = np.diagonal(gram, axis1=1, axis2=2).ravel()
         return Exact(products, gram, np.ones((groups.size, 1)))
+
+    def _check_squares(self, rows: NDArray[np.int64], squares: NDArray[np.float64], start: int, stop: int) -> None:
+        """Raise where the sum of an atom's squares is not what it is, for want of digits or of room."""
+        for i in np.flatnonzero(~((squares > _SMALLEST_SQUARES) & (squares < np.inf))):
+            if squares[i] > _SMALLEST_SQUARES or self._has_entries(rows[i : i + 1], start, stop):
+                how = "overflow" if squares[i] > 1.0 else "underflow"
+                raise ValueError(
+                    f"the squares of atom {rows[i]} {how} double precision: let MatchingPursuit.fit divide by "
+                    "lengths, or multiply the atoms by a number (argument 'atoms')"
+                )
+
+    def _has_entries(self, row: NDArray[np.int64], start: int, stop: int) -> bool:
+        """Whether an atom has an entry that is not 0, from one coordinate to before another."""
+        for first in range(start, stop, _BLOCK_ENTRIES):
+            out = np.empty((1, min(_BLOCK_ENTRIES, stop - first)))
+            self.store.gather(row, np.arange(first, first + out.size), out)
+            if out.any():
+                return True
+        return False
 
     def units(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """What to divide these atoms by, so that squares are numbers: their lengths, where a fit has found them."""

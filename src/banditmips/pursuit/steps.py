@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from banditmips.pursuit.race import Race, SampledAtoms, Winner
 from banditmips.pursuit.residual import Residual, Signal
 from banditmips.race.sampling import BottomKSampler, Sampler, UniformSampler, unevenness
 
-__all__ = ["Pursuit"]
+__all__ = ["pursue"]
 
 _NOTHING = 1e-10
 """Part of the signal's norm below which a residual, or a product with it, is rounding error."""
@@ -26,6 +27,33 @@ _PROBE = 4096
 _UNEVEN = 4.0
 """Unevenness from which on coordinates are drawn by the signal's size: as in a search with cached coordinates."""
 _SEARCH, _FIT, _NORM = range(3)
+_ORDINARY = (1e-100, 1e100)
+"""Sizes of entries whose squares, and sums of them, are numbers with all their digits."""
+
+
+def pursue(dictionary: Dictionary, signal: Signal, options: PursuitOptions) -> PursuitResult:
+    """Decompose a signal.
+
+    An array whose squares are no numbers in double precision is brought to an ordinary size before, and what was found
+    back to its own afterwards. By powers of two: no digit changes.
+    """
+    largest = float(np.abs(signal).max()) if isinstance(signal, np.ndarray) else 1.0
+    if largest == 0.0 or _ORDINARY[0] <= largest <= _ORDINARY[1]:
+        return Pursuit(dictionary, signal, options).run()
+    exponent = math.frexp(largest)[1]
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.ldexp(np.asarray(signal, dtype=np.float64), -exponent)
+        if options.tol is not None:
+            options = replace(options, tol=min(float(np.ldexp(options.tol, -2 * exponent)), np.finfo(np.float64).max))
+        found = Pursuit(dictionary, scaled, options).run()
+        sizes = ("coefficients", "lower", "upper", "residual_norms", "signal_norm")
+        own = {name: np.ldexp(getattr(found, name), exponent) for name in sizes}
+    if not all(np.isfinite(size).all() for size in own.values()):
+        raise ValueError(
+            "signal must have a norm and coefficients that double precision can hold, "
+            f"got entries of up to {largest:g} (argument 'signal')"
+        )
+    return replace(found, **{**own, "signal_norm": float(own["signal_norm"])})
 
 
 @dataclass
