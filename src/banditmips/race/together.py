@@ -23,7 +23,7 @@ from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, rounding_of_sums
 from banditmips.race.plan import TOGETHER
-from banditmips.race.rounded import close_by_bytes, may_round
+from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, good_exponents
 
@@ -110,14 +110,20 @@ class _Scores:
 class Together:
     """All products for queries that come together, for one set of atoms, one k and one set of options.
 
+    Parameters
+    ----------
+    n_all : int, optional
+        Atoms that delta is split over, if these are a part of them.
+
     Attributes
     ----------
     serves : bool
         Whether these atoms are served.
     """
 
-    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+    def __init__(self, atoms: AtomSet, k: int, options: Options, n_all: int | None = None) -> None:
         self._atoms, self._k, self._options, self._objective = atoms, k, options, options.objective
+        self._n_all = n_all
         self._code = OBJECTIVE_CODES[options.objective]
         rows, store = index_rows(atoms), atoms.store
         self.serves = rows is not None and (
@@ -208,11 +214,11 @@ class Together:
     def _close_by_bytes(self, queries: NDArray[Any]) -> list[NDArray[np.int64] | None] | None:
         """Rows that can be among the best of each query by products of bytes, None for whom BLAS is better."""
         options = self._options
-        if self._objective != "inner_product" or options.delta == 0.0 or self._atoms.removed is not None:
+        asks_for_time = options.minimise == "time" and options.budget is None
+        if self._objective != "inner_product" or not asks_for_time or self._atoms.removed is not None:
             return None
-        if not may_round(self._rows, len(queries), self._k):
-            return None
-        close = close_by_bytes(self._rows, list(queries), self._k, options.absolute, options.delta, options.seed)
+        settings = self._k, options.absolute, options.delta, options.seed, self._n_all
+        close = close_by_bytes(self._rows, list(queries), *settings)
         return None if all(some is None for some in close) else close
 
     def _close(
