@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
-from banditmips._result import SearchResult, StopReason
+from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._shared import SharedProducts, begin_while_it_pays, finish_by_products
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
@@ -148,7 +148,7 @@ def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
 
 def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
     """Read all atoms for what nobody knows of them."""
-    from banditmips.atoms.facts import collect_facts
+    from banditmips.atoms.collecting import collect_facts
 
     return replace(atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False)
 
@@ -262,10 +262,10 @@ def _by_sparse_products(
 
 def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
     """The result of one query to a sparse matrix."""
-    pad = k - answer.indices.size
+    indices, scores = padded(k, answer.indices, answer.scores)
     return SearchResult.of_queries(
-        np.append(answer.indices, np.full(pad, -1)) if pad else answer.indices,
-        np.append(answer.scores, np.full(pad, -np.inf)) if pad else answer.scores,
+        indices,
+        scores,
         None,
         answer.n_multiplies,
         n_rounds=0,
@@ -318,8 +318,9 @@ class _Begun(Query):
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
         """Put the result together."""
-        trace = self.trace(self.ended) if options.trace else None
-        return of_outcome(self.ended, k, options.absolute, checked, trace, self.bytes_read)
+        ended = self.ended
+        trace = Trace(tuple(ended.rounds), self.explain(), ended.n_raced) if options.trace else None
+        return of_outcome(ended, k, options.absolute, checked, trace, self.bytes_read)
 
 
 def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, options: Options) -> Sequence[_Begun]:
@@ -362,14 +363,11 @@ def _with_progress(results: Iterator[_Any], m: int, progress: bool) -> Iterator[
 def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
     """Return the result of no queries."""
     counts = np.empty(0, dtype=np.int64)
-    scores = np.empty((0, k))
-    return SearchResult(
-        indices=np.empty((0, k), dtype=np.int64),
-        scores=scores,
-        lower=scores,
-        upper=scores,
-        exact=np.empty((0, k), dtype=np.bool_),
-        n_multiplies=counts,
+    return SearchResult.of_queries(
+        np.empty((0, k), dtype=np.int64),
+        np.empty((0, k)),
+        None,
+        counts,
         n_rounds=counts,
         n_survivors=counts,
         stop_reason=(),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from banditmips.atoms.facts import FactsCollector
+    from banditmips.atoms.collecting import FactsCollector
 
 __all__ = ["NO_FOLLOWER", "Follower", "Keeper", "LookingKeeper"]
 

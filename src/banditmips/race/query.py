@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, PartStore
-from banditmips.atoms.facts import length_of, longest
+from banditmips.atoms.facts import length_of
 from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import ReaderExact
 from banditmips.core.loop import Limits, Outcome, race
-from banditmips.core.records import StopReason, Trace
+from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
@@ -31,7 +31,6 @@ from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
-    from banditmips.atoms import AtomStore
 
 __all__ = ["Query"]
 
@@ -272,7 +271,7 @@ class Query:
             if len(ways) > 1:
                 return worth_going_on(n_survivors, self._k, self._options.rescore)
             timed = self._choice.schedule
-            return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
+            return timed is not None and 2 * n_survivors >= timed.n_candidates
 
         source = first.source(contest, least_sample(self._options, self._k, self._split_over(contest)))
         self._exact = ReaderExact(first.reader)
@@ -334,8 +333,9 @@ class Query:
             product_map = self._situation.product_map()
             assert product_map is not None
             with np.errstate(over="ignore", invalid="ignore"):
+                rounding = rounding_of_products(products, self._query, self._atoms.store, self._atoms.facts)
                 indices, scores = best_of_products(
-                    products, self._rounding(products), product_map, self._exact.scores, self._k, self._options.absolute
+                    products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
                 )
         outcome = self._finished(indices, scores, begun.n_multiplies + cost)
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
@@ -349,22 +349,6 @@ class Query:
             return self._candidates
         options = self._options
         return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
-
-    def _rounding(self, products: NDArray[Any]) -> float:
-        """By how much these products by BLAS may be wrong."""
-        facts, store = self._atoms.facts, self._atoms.store
-        d = store.shape[1]
-        if facts is not None:
-            largest = float(longest(facts.squared_norms.max(), d))
-        else:
-            # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
-            best = int(np.argmax(np.abs(products)))
-            largest = 4.0 * length_of(_row_of(store, best))
-        return rounding_of_products(products.dtype, d, length_of(self._query), largest)
-
-    def trace(self, outcome: Outcome) -> Trace:
-        """What happened, round by round, and why it was done so."""
-        return Trace(tuple(outcome.rounds), self.explain(), outcome.n_raced)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
@@ -413,13 +397,3 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
-
-
-def _row_of(store: AtomStore, row: int) -> NDArray[Any]:
-    """All entries of a row."""
-    values: NDArray[Any] = np.empty((1, store.shape[1]))
-    if isinstance(store, PartStore):
-        ((_, values),) = store.read_groups(np.array([row, row + 1]))
-    else:
-        store.gather(np.array([row]), np.arange(values.size), values)
-    return values.reshape(-1)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import collect_facts
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import AtomFacts, collect_facts, lengths_of_rows
+from banditmips.atoms.facts import AtomFacts, lengths_of_rows
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
@@ -263,30 +264,27 @@ class Together:
 
     def _scores(self, moments: NDArray[np.float64] | None) -> _Scores | None:
         """How what is ranked follows from products; None where norms are too large or too small for it."""
-        atoms, objective, d = self._atoms, self._objective, self._rows.d
         if moments is not None:
             return self._rough_scores(*moments)
-        key = f"scores of {objective}"
-        if key in atoms.prepared:
-            known: _Scores | None = atoms.prepared[key]
-            return known
-        made: _Scores | None = _Scores()
-        if atoms.facts is not None:
-            squared, means = atoms.facts.squared_norms, atoms.facts.means
-            if objective == "inner_product":
-                made = self._made(None, None, squared)
-            elif not self._are_fine(norms_of(atoms)).all():
-                made = None
-            elif objective == "neg_sqeuclidean":
-                made = self._made(None, 0.5 * squared, squared)
-            elif objective == "cosine":
-                factors = inverse(norms_of(atoms))
-                made = self._made(factors, None, squared * factors**2)
-            else:
-                factors = inverse(spreads_of(atoms))
-                made = self._made(factors, d * means * factors, squared * factors**2)
-        atoms.prepared[key] = made
-        return made
+        return self._atoms.once(f"scores of {self._objective}", self._known_scores)
+
+    def _known_scores(self) -> _Scores | None:
+        """The same by what is known of the atoms."""
+        atoms, facts, objective = self._atoms, self._atoms.facts, self._objective
+        if facts is None:
+            return _Scores()
+        squared = facts.squared_norms
+        if objective == "inner_product":
+            return self._made(None, None, squared)
+        if not self._are_fine(norms_of(atoms)).all():
+            return None
+        if objective == "neg_sqeuclidean":
+            return self._made(None, 0.5 * squared, squared)
+        if objective == "cosine":
+            factors = inverse(norms_of(atoms))
+            return self._made(factors, None, squared * factors**2)
+        factors = inverse(spreads_of(atoms))
+        return self._made(factors, self._rows.d * facts.means * factors, squared * factors**2)
 
     def _rough_scores(self, totals: NDArray[np.float64], squared: NDArray[np.float64]) -> _Scores | None:
         """The same by rough moments of the atoms."""
