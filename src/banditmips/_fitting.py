@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from banditmips.atoms.packed import PackedStore
     from banditmips.atoms.parts import PartStore
 
-__all__ = ["FitFollower", "following"]
+__all__ = ["following"]
 
 _KIND = "checkpoint of fit"
 _SECONDS = 30.0

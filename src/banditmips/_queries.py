@@ -33,6 +33,7 @@ from banditmips.race.one_pass import by_one_pass
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
+from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
 from banditmips.race.together import Found
@@ -143,7 +144,7 @@ def _run_queries(
 
 
 def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
-    return options.objective in ("cosine", "correlation") and atom_set.facts is None
+    return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
 
 
 def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:

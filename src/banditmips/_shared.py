@@ -79,10 +79,13 @@ class SharedProducts:
         """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""
         if places is None:
             return self._together.best(self._rows, self._measured, self._excluded)
+        rows, measured = at_places(self._rows, places), self._measured.at(places)
+        return self._together.best(rows, measured, self._excluded_at(places))
+
+    def _excluded_at(self, places: Sequence[int] | None) -> NDArray[np.bool_] | None:
+        """Atoms that take no part: for all queries, or for those at some places."""
         excluded = self._excluded
-        if excluded is not None and excluded.ndim == 2:
-            excluded = excluded[list(places)]
-        return self._together.best(at_places(self._rows, places), self._measured.at(places), excluded)
+        return excluded if excluded is None or excluded.ndim == 1 or places is None else excluded[list(places)]
 
     def result(self, found: Found, places: Sequence[int] | None = None) -> SearchResult:
         """Put together what was found for all queries, or for those at some places."""
@@ -107,10 +110,9 @@ class SharedProducts:
 
     def _count_candidates(self, m: int, places: Sequence[int] | None) -> NDArray[np.int64]:
         """How many atoms take part for each query."""
-        n, out = self._atoms.store.shape[0], self._atoms.removed
-        if self._excluded is not None:
-            excluded = self._excluded if self._excluded.ndim == 1 or places is None else self._excluded[list(places)]
-            out = excluded if out is None else excluded | out
+        n, removed, out = self._atoms.store.shape[0], self._atoms.removed, self._excluded_at(places)
+        if removed is not None:
+            out = removed if out is None else out | removed
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 

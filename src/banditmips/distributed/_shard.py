@@ -15,6 +15,7 @@ from banditmips.atoms.collecting import collect_facts
 from banditmips.atoms.errors import BadAtomError
 from banditmips.distributed._sources import open_part
 from banditmips.race.atom_set import AtomSet
+from banditmips.race.situation import WITHOUT_LENGTHS
 
 __all__ = ["Shard", "Summary", "fit_shard", "load_shard", "naming_global_rows", "save_shard", "summarise"]
 
@@ -39,7 +40,7 @@ class Shard:
     def known(self, options: Options) -> AtomSet:
         """The atoms with the facts that a cosine needs, if nobody has collected them before."""
         atoms = self.atom_set
-        if options.objective not in ("cosine", "correlation") or atoms.facts is not None:
+        if options.objective not in WITHOUT_LENGTHS or atoms.facts is not None:
             return atoms
         return atoms.once("with facts", lambda: replace(atoms, facts=collect_facts(atoms.store)))
 

@@ -26,7 +26,7 @@ from banditmips.race.passes import close_by_differences, pass_products, rounding
 from banditmips.race.plan import TOGETHER
 from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
-from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, good_exponents
+from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, WITHOUT_LENGTHS, good_exponents
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Measured", "Together", "facts_of"]
 
-_WITHOUT_LENGTHS = ("cosine", "correlation")
 _MOST_CLOSE = 1 / 8
 """Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
 _CONVERTED = 1 << 15
@@ -135,7 +134,7 @@ class Together:
         assert rows is not None
         self._rows: Rows = rows
         self._dtype = pass_dtype(rows)
-        if self._objective in _WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
+        if self._objective in WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
             self.serves = False
 
     def measure(self, queries: NDArray[Any]) -> Measured:
@@ -328,7 +327,7 @@ class Together:
         begins: NDArray[np.int64],
     ) -> NDArray[np.float64] | None:
         """Exact scores of the rows that are close, to the bit those of each query alone."""
-        if self._objective not in _WITHOUT_LENGTHS:
+        if self._objective not in WITHOUT_LENGTHS:
             return exact_sums(self._rows, queries, None, close, begins, self._code)
         atoms, facts, at = self._atoms, self._atoms.facts, close
         if facts is None:
