@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._result import SearchResult, StopReason, Trace
+from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
 from banditmips.core.batch import PlainBatch
@@ -167,14 +167,13 @@ def _answered(
         found.scores,
         None,
         found.n_multiplies,
-        found.n_rounds,
-        found.n_survivors,
-        found.stop_reason,
-        found.delta_spent,
-        not atom_set.unchecked,
+        n_rounds=found.n_rounds,
+        n_survivors=found.n_survivors,
+        stop_reason=found.stop_reason,
+        delta_spent=found.delta_spent,
+        checked=not atom_set.unchecked,
+        trace=_trace_of(atom_set, row, found, key[0], key[1]) if key[1].trace else None,
     )
-    if key[1].trace:
-        result.__dict__["trace"] = _trace_of(atom_set, row, found, key[0], key[1])
     return result, made
 
 
@@ -196,22 +195,11 @@ def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> 
         kept[k, id(options)] = search
     if outcome is None or outcome.handed_over:
         return None, 0 if outcome is None else outcome.n_multiplies
-    best = outcome.best(k, options.absolute)
-    result = SearchResult.of_queries(
-        outcome.survivors[best],
-        outcome.scores[best],
-        outcome.radius[best],
-        outcome.n_multiplies,
-        outcome.n_rounds,
-        outcome.n_survivors,
-        outcome.stop_reason,
-        outcome.delta_spent,
-        not atom_set.unchecked,
-    )
+    trace = None
     if options.trace:
         plan = f"{describe(atom_set)}\nway: cached coordinates alone"
-        result.__dict__["trace"] = Trace(tuple(outcome.rounds), plan, outcome.n_raced)
-    return result, outcome.n_multiplies
+        trace = Trace(tuple(outcome.rounds), plan, outcome.n_raced)
+    return of_outcome(outcome, k, options.absolute, not atom_set.unchecked, trace), outcome.n_multiplies
 
 
 def of_outcome(
@@ -219,16 +207,14 @@ def of_outcome(
 ) -> SearchResult:
     """Make the result of a query of what came of its race."""
     best = outcome.best(k, absolute)
-    pad = k - best.size
-    scores = np.append(outcome.scores[best], np.full(pad, -np.inf))
-    radius = np.append(outcome.radius[best], np.zeros(pad))
-    return SearchResult(
-        indices=np.append(outcome.survivors[best], np.full(pad, -1, dtype=np.int64)),
-        scores=scores,
-        lower=scores - radius,
-        upper=scores + radius,
-        exact=np.append(outcome.exact[best], np.ones(pad, dtype=np.bool_)),
-        n_multiplies=outcome.n_multiplies,
+    of_all = (outcome.survivors, outcome.scores, outcome.radius, outcome.exact)
+    rows, scores, radius, exact = padded(k, *(values[best] for values in of_all))
+    return SearchResult.of_queries(
+        rows,
+        scores,
+        radius,
+        outcome.n_multiplies,
+        exact=exact,
         n_rounds=outcome.n_rounds,
         n_survivors=outcome.n_survivors,
         stop_reason=outcome.stop_reason,
@@ -251,21 +237,17 @@ def batch_directly(atom_set: AtomSet, queries: Any, k: int, options: Options) ->
     answers = answer_batch(atom_set, queries, k, options)
     if answers is None:
         return None
-    scores = np.stack([one.scores for one in answers])
-    return SearchResult(
-        indices=np.stack([one.indices for one in answers]),
-        scores=scores,
-        lower=scores.copy(),
-        upper=scores.copy(),
-        exact=np.ones(scores.shape, dtype=np.bool_),
-        n_multiplies=np.array([one.n_multiplies for one in answers], dtype=np.int64),
+    traces = (_trace_of(atom_set, *one, k, options) for one in zip(queries, answers, strict=True))
+    return SearchResult.of_queries(
+        np.stack([one.indices for one in answers]),
+        np.stack([one.scores for one in answers]),
+        None,
+        np.array([one.n_multiplies for one in answers], dtype=np.int64),
         n_rounds=np.array([one.n_rounds for one in answers], dtype=np.int64),
         n_survivors=np.array([one.n_survivors for one in answers], dtype=np.int64),
         stop_reason=tuple(one.stop_reason for one in answers),
         delta_spent=np.array([one.delta_spent for one in answers], dtype=np.float64),
         bytes_read=np.zeros(len(answers), dtype=np.int64),
         checked=not atom_set.unchecked,
-        trace=tuple(_trace_of(atom_set, *one, k, options) for one in zip(queries, answers, strict=True))
-        if options.trace
-        else None,
+        trace=tuple(traces) if options.trace else None,
     )

@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._files import check_target
+from banditmips._progress import progress_bar
 from banditmips._saved import SavedFile, read_file
 from banditmips._saved_format import write_file
 
 if TYPE_CHECKING:
     from banditmips.atoms import AtomStore
-    from banditmips.atoms.facts import FactsCollector
+    from banditmips.atoms.collecting import FactsCollector
     from banditmips.atoms.packed import PackedStore
     from banditmips.atoms.parts import PartStore
 
-__all__ = ["FitFollower", "following"]
+__all__ = ["following"]
 
 _KIND = "checkpoint of fit"
 _SECONDS = 30.0
@@ -153,7 +154,7 @@ def following(
     n, d = store.shape
     row_bytes, itemsize = d * store.dtype.itemsize, store.dtype.itemsize
     kept = None if checkpoint is None else Checkpoint(checkpoint, _in_file(store), settings)
-    with _bar(n * row_bytes, progress) as advance:
+    with progress_bar("fitting", n * row_bytes, progress, in_bytes=True) as advance:
         yield FitFollower(kept, advance, row_bytes, itemsize)
     if kept is not None:
         kept.remove()
@@ -166,24 +167,3 @@ def _in_file(store: AtomStore) -> PartStore | PackedStore:
     if not isinstance(store, (PartStore, PackedStore)):
         raise ValueError("checkpoint is for atoms in a file that are read where they lie; these are in memory")
     return store
-
-
-@contextmanager
-def _bar(n_bytes: int, shown: bool) -> Iterator[Advance]:
-    """Show bytes, rate and time left on stderr."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("fitting", total=n_bytes)
-        yield lambda more: bar.advance(task, more)

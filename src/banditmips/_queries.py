@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
-from banditmips._result import SearchResult, StopReason
+from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._shared import SharedProducts, begin_while_it_pays, finish_by_products
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
@@ -33,6 +33,7 @@ from banditmips.race.one_pass import by_one_pass
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
+from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
 from banditmips.race.together import Found
@@ -115,7 +116,9 @@ def _run_queries(
         query = as_finite(rows[i], "" if single else f"row {i}, ")
         excluded = None if masks is None else masks[i]
         n_together = n_sharing if n_together is None else n_together
-        return _Begun(Query(atom_set, query, k, options, excluded, n_together), n_spent, races)
+        begun = _Begun(atom_set, query, k, options, excluded, n_together)
+        begun.begin(n_spent, races)
+        return begun
 
     if account is not None and shared.fine.all():
         raced = _raced(begin, account, shared, len(rows), k, options, atom_set)
@@ -127,7 +130,9 @@ def _run_queries(
     while 0 < 2 * len(waiting) <= n_sharing:
         n_sharing = len(waiting)
         for one in waiting:
-            one.begin_again(n_sharing)
+            if one.uses_codes():
+                one.n_sharing = n_sharing
+                one.begin(one.ended.n_multiplies)
         waiting = [one for one in waiting if one.waits]
     with metered() as read:
         finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
@@ -139,12 +144,12 @@ def _run_queries(
 
 
 def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
-    return options.objective in ("cosine", "correlation") and atom_set.facts is None
+    return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
 
 
 def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
     """Read all atoms for what nobody knows of them."""
-    from banditmips.atoms.facts import collect_facts
+    from banditmips.atoms.collecting import collect_facts
 
     return replace(atom_set, facts=collect_facts(atom_set.store, n_jobs=options.n_jobs), unchecked=False)
 
@@ -158,9 +163,9 @@ def _begin_all(
         races = account is None or account.allows_more
         numbers = range(start, min(start + asked, n_queries))
         for one in map_in_order(partial(begin, races=races), numbers, n_jobs):  # type: ignore[call-arg]
-            if races and asked < n_queries and isinstance(one, _Begun) and one.query.full_time > 0.0:
-                account = account or Account(one.query.full_time, n_queries)
-                account.add(one.outcome.time_spent, one.waits)
+            if races and asked < n_queries and isinstance(one, _Begun) and one.full_time > 0.0:
+                account = account or Account(one.full_time, n_queries)
+                account.add(one.ended.time_spent, one.waits)
             yield one
 
 
@@ -216,7 +221,7 @@ def _raced(
     found = shared.find(places)
     if found is None:
         return None
-    together = _after_races(shared.result(found, places), [begun[i].outcome for i in places if i < len(begun)])
+    together = _after_races(shared.result(found, places), [begun[i].ended for i in places if i < len(begun)])
     if len(places) == m:
         return together
     waited = iter(range(len(places)))
@@ -232,7 +237,7 @@ def _after_races(together: SearchResult, raced: Sequence[Outcome]) -> SearchResu
     """What was found for queries by their products, the first of which had raced in vain before."""
     n_multiplies, n_rounds = together.n_multiplies.copy(), together.n_rounds.copy()
     n_survivors, tried = together.n_survivors.copy(), slice(len(raced))
-    n_multiplies[tried] += [one.n_multiplies for one in raced]
+    n_multiplies[tried] += np.array([one.n_multiplies for one in raced], dtype=np.int64)
     n_rounds[tried] = [one.n_rounds for one in raced]
     # Where products of bytes have answered, those that they left are the survivors.
     left = np.array([one.n_survivors for one in raced], dtype=np.int64)
@@ -258,10 +263,10 @@ def _by_sparse_products(
 
 def _of_sparse(answer: SparseAnswer, k: int, checked: bool) -> SearchResult:
     """The result of one query to a sparse matrix."""
-    pad = k - answer.indices.size
+    indices, scores = padded(k, answer.indices, answer.scores)
     return SearchResult.of_queries(
-        np.append(answer.indices, np.full(pad, -1)) if pad else answer.indices,
-        np.append(answer.scores, np.full(pad, -np.inf)) if pad else answer.scores,
+        indices,
+        scores,
         None,
         answer.n_multiplies,
         n_rounds=0,
@@ -293,61 +298,30 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
         raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
 
 
-class _Begun:
-    """A query that was answered, or that waits for its products with all atoms; `n_spent` multiplies came before."""
+class _Begun(Query):
+    """A query that was answered, or that waits for its products with all atoms; it knows what it has read."""
 
-    def __init__(self, query: Query, n_spent: int = 0, races: bool = True) -> None:
-        self.query = query
+    ended: Outcome
+    bytes_read = 0
+
+    def begin(self, n_spent: int, races: bool = True) -> None:
+        """Begin, or begin again; `n_spent` multiplies came before."""
         with metered() as meter:
-            self.outcome = query.outcome() if races else query.leave_to_products()
-        self.outcome.n_multiplies += n_spent
-        self.bytes_read = meter.bytes_read
-
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for its products."""
-        return self.outcome.handed_over
-
-    def begin_again(self, n_sharing: int) -> None:
-        """Begin again, now that it is known that only so many would share their products."""
-        if not self.query.uses_codes():
-            return
-        self.query.n_sharing, n_spent = n_sharing, self.outcome.n_multiplies
-        with metered() as meter:
-            self.outcome = self.query.outcome()
-        self.outcome.n_multiplies += n_spent
+            self.ended = self.outcome() if races else self.leave_to_products()
+        self.ended.n_multiplies += n_spent
         self.bytes_read += meter.bytes_read
-
-    @property
-    def takes_products(self) -> bool:
-        """Whether the products with all atoms would tell all scores."""
-        return self.query.takes_products
-
-    @property
-    def sums_products(self) -> bool:
-        """Whether exact scores are sums of the products of whole rows."""
-        return self.query.sums_products
-
-    @property
-    def vector(self) -> NDArray[np.float64]:
-        """The query as products with it are taken."""
-        return self.query.vector
-
-    @property
-    def candidates(self) -> NDArray[np.int64]:
-        """The atoms that take part."""
-        return self.query.candidates
 
     def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
         with metered() as meter:
-            self.outcome = self.query.all_products(products, self.outcome, close)
+            super().finish(products, close)
         self.bytes_read += meter.bytes_read
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
         """Put the result together."""
-        trace = self.query.trace(self.outcome) if options.trace else None
-        return of_outcome(self.outcome, k, options.absolute, checked, trace, self.bytes_read)
+        ended = self.ended
+        trace = Trace(tuple(ended.rounds), self.explain(), ended.n_raced) if options.trace else None
+        return of_outcome(ended, k, options.absolute, checked, trace, self.bytes_read)
 
 
 def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, options: Options) -> Sequence[_Begun]:
@@ -361,9 +335,7 @@ def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, option
         some = plain[start : start + TOGETHER]
         found = best_in_file(store, [one.vector for one in some], k, options.absolute, options.delta, options.seed)
         for one, best in zip(some, found or (), strict=found is not None):
-            one.finish(None, best.rows)
-            one.outcome.n_multiplies += best.n_scored * int(np.count_nonzero(one.vector))
-            one.outcome.n_survivors, one.outcome.delta_spent = best.n_scored, options.delta
+            one.finish_by_bytes(best.rows, best.n_scored)
     return [one for one in waiting if one.waits]
 
 
@@ -392,14 +364,11 @@ def _with_progress(results: Iterator[_Any], m: int, progress: bool) -> Iterator[
 def empty_batch(k: int, traced: bool, checked: bool) -> SearchResult:
     """Return the result of no queries."""
     counts = np.empty(0, dtype=np.int64)
-    scores = np.empty((0, k))
-    return SearchResult(
-        indices=np.empty((0, k), dtype=np.int64),
-        scores=scores,
-        lower=scores,
-        upper=scores,
-        exact=np.empty((0, k), dtype=np.bool_),
-        n_multiplies=counts,
+    return SearchResult.of_queries(
+        np.empty((0, k), dtype=np.int64),
+        np.empty((0, k)),
+        None,
+        counts,
         n_rounds=counts,
         n_survivors=counts,
         stop_reason=(),

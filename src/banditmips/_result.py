@@ -114,32 +114,16 @@ class SearchResult:
         scores: NDArray[np.float64],
         radius: NDArray[np.float64] | None,
         n_multiplies: Any,
-        n_rounds: Any,
-        n_survivors: Any,
-        stop_reason: Any,
-        delta_spent: Any,
-        checked: bool,
-        bytes_read: Any = 0,
+        **fields: Any,
     ) -> SearchResult:
         """Make the result of a query, or of a batch, in a fraction of the time that a frozen dataclass takes.
 
         `radius` is None where the scores are exact. The fields that follow from it are filled in when they are asked
-        for, and so is `n_multiplies` where it is a function that counts them.
+        for, and so is `n_multiplies` where it is a function that counts them. `fields` are the others.
         """
         result = cls.__new__(cls)
-        fields = result.__dict__
-        fields.update(
-            indices=indices,
-            scores=scores,
-            n_rounds=n_rounds,
-            n_survivors=n_survivors,
-            stop_reason=stop_reason,
-            delta_spent=delta_spent,
-            checked=checked,
-            bytes_read=bytes_read,
-            _radius=radius,
-        )
-        fields["_count" if callable(n_multiplies) else "n_multiplies"] = n_multiplies
+        result.__dict__.update(fields, indices=indices, scores=scores, _radius=radius)
+        result.__dict__["_count" if callable(n_multiplies) else "n_multiplies"] = n_multiplies
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -275,6 +259,15 @@ class SearchResult:
         if self.trace is None:
             raise ValueError("there is no trace to draw: search with trace=True")
         return plot_race(self.trace[query] if isinstance(self.trace, tuple) else self.trace)
+
+
+def padded(k: int, *found: NDArray[Any]) -> Sequence[NDArray[Any]]:
+    """Rows and scores, and radii and exactness if given, with nobody behind them where there are fewer than k."""
+    pad = k - found[0].size
+    nobody = (-1, -np.inf, 0.0, True)
+    if pad == 0:
+        return found
+    return [np.append(a, np.full(pad, one, dtype=a.dtype)) for a, one in zip(found, nobody, strict=False)]
 
 
 class _OfRadius:

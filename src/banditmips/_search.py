@@ -18,6 +18,7 @@ from banditmips.atoms import AtomStore, check_maps
 from banditmips.atoms.metering import metered
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet
+from banditmips.race.situation import WITHOUT_LENGTHS
 
 __all__ = ["search"]
 
@@ -166,7 +167,7 @@ def search(
         return found
     options = _options(*asked)
     # What is read is checked, and nothing else, unless norms are needed.
-    checked = objective in ("cosine", "correlation")
+    checked = objective in WITHOUT_LENGTHS
     store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
 from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
 from banditmips.race.plan import TOGETHER
+from banditmips.race.query import Query
 from banditmips.race.sparse import products_by_row
 from banditmips.race.together import Found, Measured, Together
 
-__all__ = ["MayWait", "SharedProducts", "begin_while_it_pays", "finish_by_products"]
+__all__ = ["SharedProducts", "begin_while_it_pays", "finish_by_products"]
 
 
 class SharedProducts:
@@ -78,10 +79,13 @@ class SharedProducts:
         """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""
         if places is None:
             return self._together.best(self._rows, self._measured, self._excluded)
+        rows, measured = at_places(self._rows, places), self._measured.at(places)
+        return self._together.best(rows, measured, self._excluded_at(places))
+
+    def _excluded_at(self, places: Sequence[int] | None) -> NDArray[np.bool_] | None:
+        """Atoms that take no part: for all queries, or for those at some places."""
         excluded = self._excluded
-        if excluded is not None and excluded.ndim == 2:
-            excluded = excluded[list(places)]
-        return self._together.best(at_places(self._rows, places), self._measured.at(places), excluded)
+        return excluded if excluded is None or excluded.ndim == 1 or places is None else excluded[list(places)]
 
     def result(self, found: Found, places: Sequence[int] | None = None) -> SearchResult:
         """Put together what was found for all queries, or for those at some places."""
@@ -106,10 +110,9 @@ class SharedProducts:
 
     def _count_candidates(self, m: int, places: Sequence[int] | None) -> NDArray[np.int64]:
         """How many atoms take part for each query."""
-        n, out = self._atoms.store.shape[0], self._atoms.removed
-        if self._excluded is not None:
-            excluded = self._excluded if self._excluded.ndim == 1 or places is None else self._excluded[list(places)]
-            out = excluded if out is None else excluded | out
+        n, removed, out = self._atoms.store.shape[0], self._atoms.removed, self._excluded_at(places)
+        if removed is not None:
+            out = removed if out is None else out | removed
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 
@@ -121,89 +124,63 @@ def begin_while_it_pays(begin: Callable[..., Any], account: Account, m: int, n_j
         # The same for all that are asked together, at any number of threads.
         begin_one = partial(begin, n_together=account.n_sharing)
         for one in map_in_order(begin_one, range(start, min(start + ASKED_TOGETHER, m)), n_jobs):
-            account.add(one.outcome.time_spent, one.waits)
+            account.add(one.ended.time_spent, one.waits)
             yield one
 
 
-class MayWait(Protocol):
-    """A query that may wait for its products with all atoms."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it does."""
-
-    @property
-    def takes_products(self) -> bool:
-        """Whether the products with all atoms would tell all scores."""
-
-    @property
-    def sums_products(self) -> bool:
-        """Whether exact scores are sums of the products of whole rows."""
-
-    @property
-    def vector(self) -> NDArray[np.float64]:
-        """The query as products with it are taken."""
-
-    @property
-    def candidates(self) -> NDArray[np.int64]:
-        """The atoms that take part."""
-
-    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
-
-
-def finish_by_products(atom_set: AtomSet, begun: Sequence[MayWait], k: int, options: Options) -> None:
+def finish_by_products(atom_set: AtomSet, begun: Sequence[Query], k: int, options: Options) -> None:
     """Let the queries for which sampling does not pay share their products with all atoms."""
     waiting, store = [one for one in begun if one.waits], atom_set.store
     by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
         for one, products in zip(waiting, products_by_row(by_row, [one.vector for one in waiting]), strict=True):
             one.finish(products)
-        return
-    if isinstance(store, DenseStore) and can_use_blas(store.array) and len(waiting) == 1:
+    elif isinstance(store, PartStore) and can_stream(store, k):
+        _finish_grouped([one for one in waiting if one.takes_products], partial(streamed_products, store), store)
+    elif isinstance(store, DenseStore) and can_use_blas(store.array) and len(waiting) == 1:
         alone = waiting[0]
-        by_blas = alone.takes_products and not (alone.sums_products and by_columns(store, k))
-        alone.finish(_multiplied(partial(products_with_all, store.array), waiting, store)[0] if by_blas else None)
+        if alone.takes_products and not (alone.sums_products and by_columns(store, k)):
+            _finish_grouped(waiting, partial(products_with_all, store.array), store)
+    else:
+        _finish_together(atom_set, waiting, k, options)
+    for one in waiting:
+        if one.waits:
+            one.finish(None)
+
+
+def _finish_grouped(
+    queries: Sequence[Query], multiply: Callable[[NDArray[Any]], NDArray[Any]], store: AtomStore
+) -> None:
+    """Finish queries by their products with all atoms, some at a time."""
+    for start in range(0, len(queries), TOGETHER):
+        some = queries[start : start + TOGETHER]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # One by one, so that no copy of all of them is made in another precision.
+            vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
+            for row, one in zip(vectors, some, strict=True):
+                row[:] = one.vector
+            found = multiply(vectors)
+        for one, products in zip(some, found, strict=True):
+            one.finish(products)
+
+
+def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, options: Options) -> None:
+    """Finish queries to atoms in memory by products that they share, where they can."""
+    if len(waiting) < 2:
         return
-    streams = isinstance(store, PartStore) and can_stream(store, k)
-    for start in range(0, len(waiting), TOGETHER):
+    together = Together(atom_set, k, options, max(one.n_all for one in waiting))
+    for start in range(0, len(waiting) if together.serves else 0, TOGETHER):
         some = waiting[start : start + TOGETHER]
-        sharing = [one for one in some if streams and one.takes_products]
-        close = [None] * len(some) if streams else _found_together(atom_set, some, k, options)
-        for one, found in zip(some, close, strict=True):
-            if one not in sharing:
-                one.finish(None, found)
-        if sharing:
-            assert isinstance(store, PartStore)
-            streamed = _multiplied(partial(streamed_products, store), sharing, store)
-            for one, products in zip(sharing, streamed, strict=True):
-                one.finish(products)
-
-
-def _multiplied(
-    multiply: Callable[[NDArray[Any]], NDArray[Any]], some: Sequence[MayWait], store: AtomStore
-) -> NDArray[Any]:
-    """Products of all atoms with some queries."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        # One by one, so that no copy of all of them is made in another precision.
-        vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
-        for row, one in zip(vectors, some, strict=True):
-            row[:] = one.vector
-        return multiply(vectors)
-
-
-def _found_together(
-    atom_set: AtomSet, some: Sequence[MayWait], k: int, options: Options
-) -> Sequence[NDArray[np.int64] | None]:
-    """The best atoms of queries to atoms in memory by products that they share; None for each where they cannot."""
-    together = Together(atom_set, k, options)
-    nothing: list[NDArray[np.int64] | None] = [None] * len(some)
-    if not together.serves or len(some) < 2:
-        return nothing
-    vectors = np.stack([one.vector for one in some])
-    excluded = np.ones((len(some), atom_set.store.shape[0]), dtype=np.bool_)
-    for row, one in zip(excluded, some, strict=True):
-        row[one.candidates] = False
-    measured = together.measure(vectors)
-    found = together.best(vectors, measured, excluded if excluded.any() else None) if measured.fine.all() else None
-    return nothing if found is None else [best[best >= 0] for best in found.indices]
+        vectors = np.stack([one.vector for one in some])
+        excluded = np.ones((len(some), atom_set.store.shape[0]), dtype=np.bool_)
+        for row, one in zip(excluded, some, strict=True):
+            row[one.candidates] = False
+        measured = together.measure(vectors)
+        found = together.best(vectors, measured, excluded if excluded.any() else None) if measured.fine.all() else None
+        if found is None:
+            continue
+        for one, best, n_close in zip(some, found.indices, found.n_close.tolist(), strict=True):
+            if n_close:
+                one.finish_by_bytes(best, n_close)
+            else:
+                one.finish(None, best[best >= 0])

@@ -146,7 +146,7 @@ class Comparison:
 
     def __enter__(self) -> Self:
         """Write the data where every process can read it, and compute the exact answers."""
-        from banditmips.atoms.facts import collect_facts
+        from banditmips.atoms.collecting import collect_facts
 
         collect_facts(as_store(self._atoms))  # for its check of every entry
         self._folder = tempfile.TemporaryDirectory(prefix="banditmips-", ignore_cleanup_errors=True)

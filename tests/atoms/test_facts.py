@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.atoms import DenseStore, SparseStore, facts
+from banditmips.atoms import DenseStore, SparseStore, collecting
 from banditmips.atoms.cache import CacheFiller
 from banditmips.atoms.coding import CodesKeeper
-from banditmips.atoms.facts import FactsCollector, collect_facts
+from banditmips.atoms.collecting import FactsCollector, collect_facts
 from banditmips.core.codes import Codes
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.core.rotation import Rotation
@@ -130,8 +130,8 @@ def test_sparse_entries_too_large_to_be_squared_or_added(value, filled):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(facts, "_ENTRIES_IN_MEMORY", 1)
-    monkeypatch.setattr(facts, "_BLOCK_ENTRIES", 50_000)
+    monkeypatch.setattr(collecting, "_ENTRIES_IN_MEMORY", 1)
+    monkeypatch.setattr(collecting, "_BLOCK_ENTRIES", 50_000)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3, -1])

@@ -14,7 +14,7 @@ import zarr
 
 import banditmips as bm
 from banditmips.atoms import DenseStore
-from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.collecting import collect_facts
 from banditmips.atoms.metering import metered
 from banditmips.atoms.panels import Panels
 from banditmips.core.codes import Codes

@@ -12,7 +12,7 @@ import zarr
 
 import banditmips as bm
 from banditmips.atoms import DenseStore, JoinedStore, SparseStore
-from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.collecting import collect_facts
 from banditmips.core import statistics
 from banditmips.core.certain import ScoreMap
 from banditmips.race.readers import SparseReader, StoreReader

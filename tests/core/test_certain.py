@@ -8,7 +8,7 @@ import pytest
 import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.atoms.axes import MOST_AXES, Axes, AxesKeeper, directions_of
-from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.collecting import collect_facts
 from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors

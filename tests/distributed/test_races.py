@@ -8,6 +8,7 @@ import banditmips as bm
 from banditmips.distributed import _shard_query, _tasks
 from banditmips.distributed._messages import Exact, Play
 from banditmips.race import query as race_query
+from banditmips.race import together
 from banditmips.race.costs import Costs
 
 SAMPLED = {"layout": "coordinates"}
@@ -432,8 +433,8 @@ def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch
     for module in ("query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
     split = []
-    close_by_bytes = _tasks.close_by_bytes
-    monkeypatch.setattr(_tasks, "close_by_bytes", lambda *given: split.append(given[-1]) or close_by_bytes(*given))
+    close_by_bytes = together.close_by_bytes
+    monkeypatch.setattr(together, "close_by_bytes", lambda *given: split.append(given[-1]) or close_by_bytes(*given))
     rng = np.random.default_rng(0)
     atoms, queries = (rng.normal(size=(size, 2_100)).astype(np.float32) for size in (2_000, 32))
     for k, absolute in ((1, False), (5, True)):

@@ -15,7 +15,7 @@ import scipy.sparse
 
 import banditmips as bm
 from banditmips.atoms import DenseStore
-from banditmips.atoms.facts import collect_facts
+from banditmips.atoms.collecting import collect_facts
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.packing.layout import ATTRIBUTE, PackLayout, plan_layout
 

@@ -257,3 +257,39 @@ def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
     assert raced.any()
     finished = found.delta_spent == 0.0
     assert (found.n_multiplies[raced & finished] > 399 * 6_000).all()
+
+
+def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
+    """Nobody of those that share their products has raced before."""
+    rng = np.random.default_rng(2)
+    atoms = (rng.normal(size=(60, 1)) + rng.normal(size=(60, 4_500))).astype(np.float32)
+    queries = (2.0 + rng.normal(size=(12, 4_500))).astype(np.float32)
+    mask = np.zeros(60, dtype=bool)
+    mask[7] = True
+    dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
+    for module in ("race.query", "race.batch", "race.direct", "race.rounded", "_shared"):
+        monkeypatch.setattr(f"banditmips.{module}.costs", lambda: dear)
+    n_asked = iter([True, False])
+    monkeypatch.setattr(batch.Account, "allows_more", property(lambda account: next(n_asked)))
+    index = bm.BanditMIPS().fit(atoms)
+    found = index.search(queries, mask=mask)
+    scores = queries.astype(float) @ atoms.T.astype(float)
+    scores[:, 7] = -np.inf
+    np.testing.assert_array_equal(found.indices[:, 0], scores.argmax(axis=1))
+    assert (found.n_multiplies[:8] < 59 * 4_500).all()
+    assert (found.n_multiplies[8:] == 59 * 4_500).all()
+
+
+def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):
+    """What products of bytes leave out costs delta, whoever waits for them."""
+    rng = np.random.default_rng(3)
+    atoms = rng.normal(size=(2_000, 2_100)).astype(np.float32)
+    queries = rng.normal(size=(32, 2_100)).astype(np.float32)
+    for module in ("race.query", "race.batch", "race.direct", "race.rounded", "race.passes", "_shared"):
+        monkeypatch.setattr(f"banditmips.{module}.costs", lambda: Costs())
+    found = bm.BanditMIPS().fit(atoms).search(queries, epsilon=1e-6)
+    np.testing.assert_array_equal(found.indices[:, 0], (queries.astype(float) @ atoms.T.astype(float)).argmax(axis=1))
+    rounded = found.delta_spent == 1e-3
+    assert rounded.any()
+    assert (found.n_multiplies[rounded] > atoms.size).all()
+    assert (found.n_survivors[rounded] < 2_000).all()

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.axes import directions_of
+from banditmips.atoms.collecting import by_row, some_rows
 from banditmips.atoms.dense import DenseStore
-from banditmips.atoms.facts import by_row, some_rows
 from banditmips.atoms.panels import Panels
 from banditmips.atoms.parts import PartStore
 from banditmips.atoms.protocol import AtomStore

@@ -19,15 +19,25 @@ class BadAtomError(ValueError):
 
     Examples
     --------
-    >>> error = BadAtomError("atoms has nan at row {row}, column 7", 3)
+    >>> error = BadAtomError.of_entry(float("nan"), 3, 7)
     >>> print(error)
-    atoms has nan at row 3, column 7
+    atoms has nan at row 3, column 7 (argument 'atoms')
     >>> print(error.counted_from(100))
-    atoms has nan at row 103, column 7
+    atoms has nan at row 103, column 7 (argument 'atoms')
     """
 
     def __init__(self, text: str, row: int) -> None:
         super().__init__(text, int(row))
+
+    @classmethod
+    def of_entry(cls, value: object, row: int, column: int, argument: str = "atoms") -> Self:
+        """The error about an entry."""
+        return cls(f"{argument} has {value} at row {{row}}, column {column} (argument {argument!r})", row)
+
+    @classmethod
+    def of_score(cls, row: int) -> Self:
+        """The error about a score that is no number although the entries are."""
+        return cls("the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')", row)
 
     def __str__(self) -> str:
         """Return the message."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from banditmips.atoms.facts import FactsCollector
+    from banditmips.atoms.collecting import FactsCollector
 
 __all__ = ["NO_FOLLOWER", "Follower", "Keeper", "LookingKeeper"]
 
@@ -57,24 +57,15 @@ class LookingKeeper(Protocol):
 
 
 class Follower(Protocol):
-    """Follows a pass over the atoms: shows how far it is, and writes down what is needed to go on from there.
-
-    Attributes
-    ----------
-    resumes : bool
-        Whether a pass that was broken off is to be gone on with, for which rows must be read one after another.
-    looked : dict or None
-        What a first look at some atoms has shown (`banditmips.atoms.coding.first_look`), if it is known from a pass
-        that was broken off.
-    """
+    """Follows a pass over the atoms: shows how far it is, and writes down what is needed to go on from there."""
 
     @property
     def resumes(self) -> bool:
-        """Whether a pass that was broken off is to be gone on with."""
+        """Whether a pass that was broken off is to be gone on with, for which rows must be read one after another."""
 
     @property
     def looked(self) -> dict[str, NDArray[Any]] | None:
-        """What a first look at some atoms has shown."""
+        """What a first look at some atoms (`banditmips.atoms.coding.first_look`) had shown before it was broken off."""
 
     def begin(self, collector: FactsCollector) -> int:
         """Return how many rows are known from a pass that was broken off, which the collector knows then."""

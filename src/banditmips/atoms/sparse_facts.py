@@ -23,8 +23,7 @@ def collect_sparse_facts(store: SparseStore) -> AtomFacts:
     for rows, columns, values in store.pieces(_SPARSE_ENTRIES):
         if not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
-            text = f"atoms has {values[at]} at row {{row}}, column {columns[at]} (argument 'atoms')"
-            raise BadAtomError(text, rows[at])
+            raise BadAtomError.of_entry(values[at], rows[at], columns[at])
         low, high = min(low, values.min(initial=low)), max(high, values.max(initial=high))
         np.add.at(counts, rows, 1.0)
         with np.errstate(over="ignore"):

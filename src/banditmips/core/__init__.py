@@ -29,8 +29,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     rotation          <- kernels, numbers
     codes             <- entries, kernels, rotation
     measuring         <- codes, kernels, rotation
-    rows              <- kernels
-    passes            <- kernels, rows
+    places            <- kernels
+    rows              <- kernels, places
+    passes            <- kernels, places, rows
     near_best         <- kernels, rows, survivors
     byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
@@ -42,7 +43,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     code_source       <- certain, codes, kernels, numbers, source, survivors
     answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
     plain             <- maps
-    products          <- certain, kernels, near_best, plain, rows
+    products          <- certain, kernels, near_best, places, plain, rows
     direct            <- certain, kernels, plain, products, rows, survivors
     batch             <- certain, kernels, near_best, plain, products, rows
     sparse_products   <- kernels
@@ -60,8 +61,9 @@ rotation, codes, code_source
 statistics, sample_source, cached_source
     Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values,
     or an index has cached them.
-rows, passes, exact
-    Atoms in memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
+places, rows, passes, exact
+    Atoms in memory, of any dtype and order, and their entries from some place on; rough sums of all of them in one
+    reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 near_best, batch

@@ -11,7 +11,8 @@ import numpy as np
 from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_U8, BM_U16, bm_kernels,
 )
-from banditmips.core.rows cimport Place, Rows
+from banditmips.core.places cimport Place
+from banditmips.core.rows cimport Rows
 
 LANE_TERMS = BM_LANE_TERMS
 """Terms that are added in the numbers' own precision before their sum goes on in double."""

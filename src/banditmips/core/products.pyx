@@ -13,13 +13,13 @@ cimport numpy as cnp
 from banditmips.core.certain cimport MeasuredQuery, are_fine
 from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kernels, bm_moments
 from banditmips.core.near_best cimport Room, Rounding, certain_bar, fill_maxima, kth_best, n_blocks, reaching, real, rounding_of
+from banditmips.core.places cimport add_dots
 from banditmips.core.plain cimport PlainKind
 from banditmips.core.rows cimport Rows
 
 from banditmips.core.near_best import close_to_each
 
 cnp.import_array()
-
 
 
 cdef class Best:
@@ -107,7 +107,6 @@ cdef class PlainProducts(PlainKind):
     squares : array of shape (n,) of the atoms' type, or None
         Sums of the squares of the atoms, where they are known.
     """
-
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
         """The result; None where a number is not finite, or the query not plain."""
@@ -211,8 +210,7 @@ cdef void _fill_exact(
     """Exact products of rows with a query, to the bit those of `Rows.scores`, which takes it in double precision."""
     cdef double[BM_STRETCH] wide
     cdef const double* stretch
-    cdef const real* four[4]
-    cdef double[4] more
+    cdef const void* four[4]
     cdef int64_t start = 0, size
     cdef Py_ssize_t t
     cdef int r
@@ -225,20 +223,8 @@ cdef void _fill_exact(
             stretch = wide
         else:
             stretch = query + start
-        t = 0
-        while t < count:
+        for t in range(0, count, 4):
             for r in range(4):
                 four[r] = atoms + rows[min(t + r, count - 1)] * d + start
-            if count - t == 1:
-                if real is float:
-                    more[0] = bm_kernels().dot_exact_f32(four[0], stretch, size)
-                else:
-                    more[0] = bm_kernels().dot_exact_f64(four[0], stretch, size)
-            elif real is float:
-                bm_kernels().four_dots_exact_f32(four, stretch, size, more)
-            else:
-                bm_kernels().four_dots_exact_f64(four, stretch, size, more)
-            for r in range(min(<Py_ssize_t> 4, count - t)):
-                sums[t + r] += more[r]
-            t += 4
+            add_dots(four, count - t, real is float, stretch, size, sums + t)
         start += size

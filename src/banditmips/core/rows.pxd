@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from banditmips.core.kernels cimport bm_columns
+from banditmips.core.places cimport Place
 
 
 cdef struct Segment:
@@ -8,13 +9,6 @@ cdef struct Segment:
     int64_t first
     int64_t row_stride
     int64_t column_stride
-    int dtype
-
-
-cdef struct Place:
-    const char* entry
-    int64_t stride
-    int64_t width
     int dtype
 
 

@@ -12,6 +12,7 @@ from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_ROOM,
     BM_COLUMN_ROWS, BM_ROUGH_ROWS, BM_STRETCH, bm_columns, bm_kernels,
 )
+from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_dots, read_next, read_stretch
 
 cnp.import_array()
 
@@ -21,16 +22,8 @@ _DTYPES = {
 }
 
 
-cdef extern from "c/compiler.h" nogil:
-    void PREFETCH_LATER(const void* address)
-
-
 cdef enum:
     NEIGHBOURS = 32  # rows of which a stretch each is held at a time, in half of the second cache of most processors
-    PITCH = BM_STRETCH + 8  # from one to the next: at a power of two they would push each other out of the cache
-    CACHE_LINE = 64  # bytes
-    ABREAST = 8  # columns that are read together: a cache line of what they become
-    AHEAD = 48  # columns before those that are read, to which the memory is on its way
 
 
 def is_readable(dtype):
@@ -98,7 +91,7 @@ cdef class Rows:
             return _sum(<const double*> place.entry, query, self.d, objective)
         while first < self.d:
             count = min(<int64_t> BM_STRETCH, self.d - first)
-            _read_next(&place, count, room)
+            read_next(&place, count, room)
             total += _sum(<const double*> room, query + first, count, objective)
             first += count
         return total
@@ -113,7 +106,7 @@ cdef class Rows:
             return sqrt(bm_kernels().dot_f32(<const float*> place.entry, <const float*> place.entry, self.d))
         while first < self.d:
             count = min(<int64_t> BM_STRETCH, self.d - first)
-            _read_next(&place, count, room)
+            read_next(&place, count, room)
             squares += bm_kernels().dot_f64(room, room, count)
             first += count
         return sqrt(squares)
@@ -143,9 +136,8 @@ cdef class Rows:
         """Sum the terms of a row over some columns; `query` holds its entries there."""
         cdef const Segment* segment = self.segment_of(row)
         cdef const char* start = segment.base + (row - segment.first) * segment.row_stride
-        cdef int64_t first, count
+        cdef int64_t first = 0, count
         cdef double total = 0.0
-        first = 0
         while first < columns.shape[0]:
             count = min(<int64_t> BM_STRETCH, columns.shape[0] - first)
             bm_kernels().gather(segment.dtype, start, segment.column_stride, &columns[first], count, room)
@@ -290,7 +282,7 @@ cdef class Rows:
                         else <const char*> &query_room[t * PITCH]
                     )
                 if not as_they_are:
-                    _read_stretch(of_queries, queries.n, count, &query_room[0])
+                    read_stretch(of_queries, queries.n, count, &query_room[0])
                 begin = 0
                 while begin < rows.shape[0]:
                     end, n_rows = begin, 0
@@ -303,7 +295,7 @@ cdef class Rows:
                     of_rows[n_rows] = self._place_of(rows[min(end, rows.shape[0] - 1)])
                     of_rows[n_rows].entry += first * of_rows[n_rows].stride
                     if not self.are_contiguous:
-                        _read_stretch(of_rows, n_rows, count, &room[0])
+                        read_stretch(of_rows, n_rows, count, &room[0])
                     n_rows = 0
                     while begin < end:
                         if self.are_contiguous:
@@ -371,70 +363,16 @@ cdef class Rows:
                 raise IndexError(f"row {rows[t]} is not one of the {self.n} atoms")
 
 
-cdef void _read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil:
-    """Put the next entries of each row into `room`: a few columns of all rows at a time, as they lie in memory."""
-    cdef int64_t j = 0, size, t, c
-    cdef size_t line, last_line
-    cdef Place* place
-    cdef double* out
-    while j < count:
-        size, out, last_line = min(<int64_t> ABREAST, count - j), room + j, 0
-        for t in range(n_rows):
-            place = &places[t]
-            line = <size_t> place.entry // CACHE_LINE
-            if line != last_line:
-                # Columns are too far apart for the processor to see the next ones coming. (Into the second cache: the
-                # first can wait for a dozen lines at a time only, which takes half as long again.)
-                for c in range(AHEAD, AHEAD + ABREAST):
-                    PREFETCH_LATER(place.entry + c * place.stride)
-                last_line = line
-            if size == ABREAST and place.width == sizeof(float):
-                _widen(<const float*> place.entry, place.stride // <int64_t> sizeof(float), out)
-            elif size == ABREAST and place.width == sizeof(double):
-                _widen(<const double*> place.entry, place.stride // <int64_t> sizeof(double), out)
-            else:
-                bm_kernels().to_f64(place.dtype, place.entry, place.stride, size, out)
-            place.entry += size * place.stride
-            out += PITCH
-        j += size
-
-
-cdef void _read_next(Place* place, int64_t count, double* room) noexcept nogil:
-    """Put the next entries of one row into `room`."""
-    if place.stride >= CACHE_LINE or place.stride <= -CACHE_LINE:
-        _read_stretch(place, 1, count, room)
-    else:
-        bm_kernels().to_f64(place.dtype, place.entry, place.stride, count, room)
-        place.entry += count * place.stride
-
-
-cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:
-    cdef int j
-    for j in range(ABREAST):
-        out[j] = entry[j * stride]
-
-
 cdef void _add_products(
     const double* row, const char** queries, bint single, const int64_t* places, int64_t n, int64_t count, double* sums
 ) noexcept nogil:
     """Add the products of a stretch of one row with those of n queries, four at a time."""
-    cdef const char* some[4]
-    cdef double[4] four
+    cdef const void* some[4]
     cdef int64_t t = 0, r
     while t < n:
-        for r in range(4):  # behind the last query, the last once more
+        for r in range(4):
             some[r] = queries[places[min(t + r, n - 1)]]
-        if n - t == 1:
-            if single:
-                four[0] = bm_kernels().dot_exact_f32(<const float*> some[0], row, count)
-            else:
-                four[0] = bm_kernels().dot_exact_f64(<const double*> some[0], row, count)
-        elif single:
-            bm_kernels().four_dots_exact_f32(<const float**> some, row, count, four)
-        else:
-            bm_kernels().four_dots_exact_f64(<const double**> some, row, count, four)
-        for r in range(min(<int64_t> 4, n - t)):
-            sums[t + r] += four[r]
+        add_dots(some, n - t, single, row, count, sums + t)
         t += 4
 
 

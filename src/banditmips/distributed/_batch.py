@@ -14,7 +14,7 @@ from banditmips.distributed._exchange import QueryRace
 from banditmips.distributed._messages import Batch, Order, Work
 from banditmips.distributed._serving import Serving
 
-__all__ = ["BatchSearch", "leaders_are_cheap"]
+__all__ = ["BatchSearch"]
 
 _CHEAP_LEADERS = 0.04
 """Part of the multiplies of the first exchange that the exact scores of every shard's own leaders may take, at most."""

@@ -24,7 +24,7 @@ from banditmips._extras import require
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["RETRIES", "Cluster", "Failed", "WorkerLostError", "choose_homes", "free_homeless"]
+__all__ = ["Cluster", "Failed", "WorkerLostError", "choose_homes"]
 
 _FIRST_LOOK, _LAST_LOOKS = 0.5, 2.0
 """Seconds after which whoever waits looks whether tasks have lost their home: soon at first, then more seldom."""

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._result import SearchResult, StopReason
+from banditmips._result import SearchResult, StopReason, padded
 from banditmips._validate import Options
 from banditmips.core.rule import share_of_round
 from banditmips.distributed._messages import Exact, Order, Play, Report
@@ -244,38 +244,26 @@ class QueryRace:
 
     def result(self, checked: bool) -> SearchResult:
         """Put the answer together."""
-        reports = list(self._reports.values())
-        if not reports:
-            return self._made(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0, np.bool_), checked)
-        rows, ranking, radius, exact, _, _ = self._merged()
-        scores = np.concatenate([report.scores for report in reports])
-        order = np.lexsort((rows, -ranking))
-        best = order[np.isin(rows[order], self._winners)]
-        return self._made(rows[best], scores[best], radius[best], exact[best], checked)
-
-    def _made(
-        self,
-        rows: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        radius: NDArray[np.float64],
-        exact: NDArray[np.bool_],
-        checked: bool,
-    ) -> SearchResult:
-        pad = self._k - rows.size
-        scores = np.append(scores, np.full(pad, -np.inf))
-        radius = np.append(radius, np.zeros(pad))
         reports = self._reports.values()
+        rows, scores, radius, exact = np.empty(0, dtype=np.int64), np.empty(0), np.empty(0), np.empty(0, np.bool_)
+        if reports:
+            rows, ranking, radius, exact, _, _ = self._merged()
+            scores = np.concatenate([report.scores for report in reports])
+            order = np.lexsort((rows, -ranking))
+            best = order[np.isin(rows[order], self._winners)]
+            rows, scores, radius, exact = rows[best], scores[best], radius[best], exact[best]
+        rows, scores, radius, exact = padded(self._k, rows, scores, radius, exact)
         n_rounds = max((report.n_rounds for report in reports), default=0)
         spent = self._options.delta
         if not any(report.rounded for report in reports):
             certain = all(report.certain for report in reports)
             spent *= 0.0 if certain else sum(map(share_of_round, range(1, n_rounds + 1)))
         return SearchResult(
-            indices=np.append(rows, np.full(pad, -1, dtype=np.int64)),
+            indices=rows,
             scores=scores,
             lower=scores - radius,
             upper=scores + radius,
-            exact=np.append(exact, np.ones(pad, dtype=np.bool_)),
+            exact=exact,
             n_multiplies=self.n_multiplies,
             bytes_read=self.bytes_read,
             n_rounds=n_rounds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -15,6 +15,7 @@ from banditmips._ends import at_ends
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
+from banditmips._progress import progress_bar
 from banditmips._queries import empty_batch
 from banditmips._result import SearchResult
 from banditmips._search_options import check_real
@@ -333,7 +334,7 @@ class DistributedMIPS:
         results: list[SearchResult] = []
         largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
         size = max(1, min(_BATCH_BYTES // (8 * d), _STATE_BYTES // largest))
-        with _progress_bar(len(rows), options.progress) as advance:
+        with progress_bar("searching", len(rows), options.progress) as advance:
             for start in range(0, len(rows), size):
                 some = slice(start, start + size)
                 masked = None if masks is None else masks[some]
@@ -393,17 +394,3 @@ def _quiet_about_queries() -> Iterator[None]:
     config = require("dask.config", extra="dask", purpose="banditmips.distributed")
     with config.set({"distributed.admin.large-graph-warning-threshold": 2 * _BATCH_BYTES}):
         yield
-
-
-@contextmanager
-def _progress_bar(m: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Show how many of m queries have been answered; yields what to call with the number of new ones."""
-    if not wanted:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("searching", total=m)
-        yield lambda count: bar.advance(task, count)

@@ -11,10 +11,11 @@ from banditmips._index import BanditMIPS
 from banditmips._saving import load
 from banditmips._search_options import Options
 from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import collect_facts
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import collect_facts
 from banditmips.distributed._sources import open_part
 from banditmips.race.atom_set import AtomSet
+from banditmips.race.situation import WITHOUT_LENGTHS
 
 __all__ = ["Shard", "Summary", "fit_shard", "load_shard", "naming_global_rows", "save_shard", "summarise"]
 
@@ -39,12 +40,9 @@ class Shard:
     def known(self, options: Options) -> AtomSet:
         """The atoms with the facts that a cosine needs, if nobody has collected them before."""
         atoms = self.atom_set
-        if options.objective not in ("cosine", "correlation") or atoms.facts is not None:
+        if options.objective not in WITHOUT_LENGTHS or atoms.facts is not None:
             return atoms
-        if "with facts" not in atoms.prepared:
-            atoms.prepared["with facts"] = replace(atoms, facts=collect_facts(atoms.store))
-        known: AtomSet = atoms.prepared["with facts"]
-        return known
+        return atoms.once("with facts", lambda: replace(atoms, facts=collect_facts(atoms.store)))
 
     def __sizeof__(self) -> int:
         """Let Dask know what it would move."""

@@ -22,7 +22,6 @@ from banditmips.race.rules import compares_pairs
 
 if TYPE_CHECKING:
     from banditmips.distributed._shard import Shard
-    from banditmips.race.sampled import Contest
 
 __all__ = ["ShardQuery"]
 
@@ -57,8 +56,6 @@ class ShardQuery(Query):
 
     Attributes
     ----------
-    ended : Outcome, or None
-        How the race ended here.
     n_multiplies : int
         What it has taken so far.
     """
@@ -89,7 +86,6 @@ class ShardQuery(Query):
         self._time_alone = 0.0
         self._n_rounds = 0
         self._waiting = self._reading = self._certain = self._rounded = False
-        self.ended: Outcome | None = None
         self.n_multiplies = 0
 
     def _take_room(self) -> None:
@@ -111,11 +107,6 @@ class ShardQuery(Query):
         return self._n_all
 
     @property
-    def waits(self) -> bool:
-        """Whether it waits for the products with all atoms."""
-        return self.ended is not None and self.ended.handed_over
-
-    @property
     def looks_bad(self) -> bool:
         """Whether those that are left, though not for good, would take longer than the products with all atoms."""
         return self.ended is None and self._reading and self._are_too_many()
@@ -123,10 +114,6 @@ class ShardQuery(Query):
     def _are_too_many(self) -> bool:
         """Whether the rows of those that are left would take longer than the products with all atoms."""
         return self._alive is not None and self._alive.n * self._times().row >= self.full_time > 0.0
-
-    def _split_over(self, contest: Contest) -> int:
-        """Atoms that delta is split over: those of all shards."""
-        return self._n_all
 
     @property
     def time_spent(self) -> float:
@@ -153,16 +140,17 @@ class ShardQuery(Query):
 
     def finish(self, products: NDArray[np.floating] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms of the shard."""
-        assert self.ended is not None
         self._take_room()
-        self.ended = self.all_products(products, self.ended, close)
+        super().finish(products, close)
+        assert self.ended is not None
         self.n_multiplies = self.ended.n_multiplies
         self._certain = True
 
-    def finish_by_bytes(self, close: NDArray[np.int64]) -> None:
-        """Answer by the exact scores of rows that products of bytes have left."""
-        self.finish(None, close)
-        self.n_multiplies += self._exact.cost(close)
+    def finish_by_bytes(self, close: NDArray[np.int64], n_scored: int) -> None:
+        """Answer by rows that products of bytes have left, up to delta."""
+        super().finish_by_bytes(close, n_scored)
+        assert self.ended is not None
+        self.n_multiplies = self.ended.n_multiplies
         self._certain, self._rounded = False, True
 
     def _play(self, order: Play, races: bool) -> None:

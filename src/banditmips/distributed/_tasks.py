@@ -11,7 +11,7 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,18 +20,12 @@ from numpy.typing import NDArray
 from banditmips._queries import check_together
 from banditmips._shared import finish_by_products
 from banditmips._threads import map_in_order
-from banditmips.atoms import DenseStore
 from banditmips.atoms.metering import metered
 from banditmips.distributed._cluster import Failed
 from banditmips.distributed._messages import Batch, Order, Play, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import ShardQuery
 from banditmips.race.batch import ASKED_TOGETHER, Account
-from banditmips.race.plan import TOGETHER
-from banditmips.race.rounded import close_by_bytes
-
-if TYPE_CHECKING:
-    from banditmips.race.atom_set import AtomSet
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
 
@@ -186,29 +180,14 @@ def _follow(
                 bytes_read[number] = meter.bytes_read
                 followed.append(number)
         with metered() as meter:
-            _finish(atoms, [standing.queries[number] for number in followed], batch)
+            queries = [standing.queries[number] for number in followed]
+            finish_by_products(atoms, queries, batch.k, batch.options)
         if followed:
             bytes_read[followed[0]] += meter.bytes_read
     for number in followed:
         n_multiplies[number] += standing.queries[number].n_multiplies
     standing.n_exchanges += 1
     return {number: standing.queries[number].report() for number in followed}, n_multiplies, bytes_read
-
-
-def _finish(atoms: AtomSet, queries: Sequence[ShardQuery], batch: Batch) -> None:
-    """Finish queries that wait for their products: plain ones by products of bytes, where these take less time."""
-    options, store = batch.options, atoms.store
-    is_plain = options.objective == "inner_product" and options.minimise == "time" and options.budget is None
-    waiting = [one for one in queries if one.waits and one.takes_products and one.sums_products]
-    if is_plain and options.rescore and isinstance(store, DenseStore) and store.rows is not None and len(waiting) > 1:
-        for start in range(0, len(waiting), TOGETHER):
-            some = waiting[start : start + TOGETHER]
-            vectors, n_all = [one.vector for one in some], max(one.n_all for one in some)
-            settings = batch.k, options.absolute, options.delta, options.seed, n_all
-            for one, close in zip(some, close_by_bytes(store.rows, vectors, *settings), strict=True):
-                if close is not None:
-                    one.finish_by_bytes(close)
-    finish_by_products(atoms, queries, batch.k, options)
 
 
 def _in_turn(standing: _Standing, orders: Mapping[int, Order]) -> Iterator[list[int]]:

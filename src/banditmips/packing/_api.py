@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from banditmips._extras import require
+from banditmips._progress import progress_bar
 from banditmips._validate import Options, check_flag, check_positive
 
 if TYPE_CHECKING:
@@ -131,9 +130,10 @@ def pack(
     fingerprint = opened.fingerprint()
     writer = open_writer(path, opened, fingerprint, layout, memory_limit, overwrite)
     layout, n_resumed = writer.layout, writer.n_finished
-    with _progress_bar(layout, min(n_resumed * layout.atoms_per_block, layout.n), progress) as advance:
+    row, n_done = layout.d * layout.itemsize, min(n_resumed * layout.atoms_per_block, layout.n)
+    with progress_bar("packing", layout.n * row, progress, done=n_done * row, in_bytes=True) as advance:
         for n_rows in writer.blocks(opened.store, memory_limit):
-            advance(n_rows)
+            advance(n_rows * row)
     if opened.fingerprint() != fingerprint:
         raise ValueError(
             f"source {opened.name} changed while it was packed, so {path} is of no use: "
@@ -160,25 +160,3 @@ def _plan(source: Source, seed: int, n_coordinates: int | None, memory_limit: in
     if dtype.kind not in "fiub" or dtype.itemsize > 8:
         raise ValueError(f"source must hold booleans, or integers or floats to 64 bits, got {dtype} in {source.name}")
     return plan_layout(n, d, dtype, seed, n_coordinates, memory_limit)
-
-
-@contextmanager
-def _progress_bar(layout: PackLayout, n_rows_done: int, shown: bool) -> Iterator[Any]:
-    """Show bytes of the source done, speed and time left; yield what to call with numbers of rows."""
-    if not shown:
-        yield lambda n_rows: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    row = layout.d * layout.itemsize
-    columns = (
-        TextColumn("packing"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("packing", total=layout.n * row, completed=n_rows_done * row)
-        yield lambda n_rows: bar.advance(task, n_rows * row)

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms.facts import CONVERTED_ENTRIES
+from banditmips.atoms.collecting import CONVERTED_ENTRIES
 
 __all__ = [
     "ATTRIBUTE",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
 from banditmips.atoms import AtomStore, DenseStore, PartStore
-from banditmips.atoms.facts import FactsCollector
+from banditmips.atoms.collecting import FactsCollector
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.packing.layout import ATTRIBUTE, FORMAT, FORMAT_VERSION, PackLayout, order_digest
 from banditmips.packing.reading import read_strictly

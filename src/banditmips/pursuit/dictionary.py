@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import AtomStore, FunctionStore
-from banditmips.atoms.facts import collect_facts, lengths
+from banditmips.atoms.collecting import collect_facts
+from banditmips.atoms.facts import lengths
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.core.statistics import PRODUCT
 

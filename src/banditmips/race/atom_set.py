@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AtomSet", "candidates_of", "check_range", "check_seed", "describe"]
 
+_Made = TypeVar("_Made")
 _DTYPE_RANGES = {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "i1": (-128.0, 127.0)}
 """Ranges that a dtype gives away, narrow enough to be of use."""
 
@@ -58,6 +60,13 @@ class AtomSet:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what searches can make again."""
         return {**self.__dict__, "prepared": {}}
+
+    def once(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """What `make` makes of these atoms, made once for all searches."""
+        if name not in self.prepared:
+            self.prepared[name] = make()
+        made: _Made = self.prepared[name]
+        return made
 
     def without(self, rows: NDArray[np.int64]) -> AtomSet:
         """The same, but for atoms that are no longer to be found."""

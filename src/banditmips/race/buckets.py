@@ -110,46 +110,46 @@ def race_buckets(
         Samples a given number of coordinates of a contest's candidates, without dropping any.
     """
     limits = contest.limits
-    # A third of delta each for the norms, the races and the champions' intervals.
+    # A third of delta each for the norms, the races and the leaders' intervals.
     norm_bounds = buckets.norm_bounds(limits.delta / 3.0)
     share = limits.delta / (3.0 * buckets.n_bins)
     takes_part = np.zeros(buckets.order.size, dtype=np.bool_)
     takes_part[contest.candidates] = True
     in_order = buckets.order[takes_part[buckets.order]]
-    champions = np.empty(0, dtype=np.int64)
+    leaders = np.empty(0, dtype=np.int64)
     bar = -np.inf
     total: Outcome | None = None
     for start in range(0, in_order.size, buckets.size):
         rest = in_order[start:]
-        if champions.size >= contest.k and norm_bounds[rest].max() * query_norm < bar:
+        if leaders.size >= contest.k and norm_bounds[rest].max() * query_norm < bar:
             break
         rows = rest[: buckets.size]
         rows = rows[norm_bounds[rows] * query_norm >= bar]
-        entrants = np.sort(np.concatenate([champions, rows]))  # readers take rows that ascend
+        candidates = np.sort(np.concatenate([leaders, rows]))  # readers take rows that ascend
         left = None if limits.budget is None else limits.budget - (0 if total is None else total.n_multiplies)
-        part = contest.part(entrants, share, left)
-        if left is not None and left < entrants.size and total is not None:
+        part = contest.part(candidates, share, left)
+        if left is not None and left < candidates.size and total is not None:
             total.stop_reason = StopReason.BUDGET
             _fill_up(total, rest[: max(contest.k - total.survivors.size, 0)], norm_bounds * query_norm)
             break
         outcome = run(part)
         best = _best(outcome, contest)
-        champions = np.sort(outcome.survivors[best])
+        leaders = np.sort(outcome.survivors[best])
         total = _add(total, outcome)
-        if champions.size < contest.k:
+        if leaders.size < contest.k:
             continue
         if not outcome.exact[best].all():
-            # k champions sampled `size` times as long cost no more than a bin did, and a higher bar saves bins.
-            sampled = outcome.n_multiplies // max(entrants.size, 1)
+            # k leaders sampled `size` times as long cost no more than a bin did, and a higher bar saves bins.
+            sampled = outcome.n_multiplies // max(candidates.size, 1)
             size = buckets.size * max(sampled, 1)
             if limits.budget is not None:
-                size = min(size, (limits.budget - total.n_multiplies) // champions.size)
+                size = min(size, (limits.budget - total.n_multiplies) // leaders.size)
                 if size < 1:
                     continue
-            measured = measure(contest.part(champions, share), size)
+            measured = measure(contest.part(leaders, share), size)
             total.n_multiplies += measured.n_multiplies
             outcome = measured
-            best = np.arange(champions.size)
+            best = np.arange(leaders.size)
         scores = np.abs(outcome.scores[best]) if contest.absolute else outcome.scores[best]
         bar = max(bar, float((scores - outcome.radius[best]).min()))
     assert total is not None

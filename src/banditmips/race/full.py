@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.atoms.dense import DenseStore
+from banditmips.atoms.facts import AtomFacts, length_of, longest
 from banditmips.atoms.parts import PartStore, all_parts
+from banditmips.atoms.protocol import AtomStore
 from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.near_best import ROUNDING
@@ -141,12 +143,29 @@ def streamed_products(store: PartStore, queries: NDArray[Any]) -> NDArray[Any]:
     return products.astype(store.dtype)
 
 
-def rounding_of_products(dtype: np.dtype[Any], d: int, query_norm: float, atom_norm: float) -> float:
-    """By how much products by BLAS of a query with atoms of at most this norm may be wrong."""
-    limits = np.finfo(dtype)
+def rounding_of_products(
+    products: NDArray[Any], query: NDArray[np.float64], store: AtomStore, facts: AtomFacts | None
+) -> float:
+    """By how much products of a query with all atoms by BLAS may be wrong."""
+    limits, d = np.finfo(products.dtype), store.shape[1]
+    if facts is not None:
+        largest = float(longest(facts.squared_norms.max(), d))
+    else:
+        # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
+        largest = 4.0 * length_of(_row_of(store, int(np.argmax(np.abs(products)))))
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
-    lost = float(limits.tiny) * np.sqrt(d) * (np.sqrt(d) + atom_norm)
-    return float(ROUNDING * float(limits.eps) * query_norm * atom_norm + lost)
+    lost = float(limits.tiny) * np.sqrt(d) * (np.sqrt(d) + largest)
+    return float(ROUNDING * float(limits.eps) * length_of(query) * largest + lost)
+
+
+def _row_of(store: AtomStore, row: int) -> NDArray[Any]:
+    """All entries of a row."""
+    values: NDArray[Any] = np.empty((1, store.shape[1]))
+    if isinstance(store, PartStore):
+        ((_, values),) = store.read_groups(np.array([row, row + 1]))
+    else:
+        store.gather(np.array([row]), np.arange(values.size), values)
+    return values.reshape(-1)
 
 
 def best_of_products(

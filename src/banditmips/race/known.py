@@ -15,6 +15,7 @@ from banditmips.core.code_source import make_dither
 from banditmips.core.rows import Rows
 
 if TYPE_CHECKING:
+    from banditmips.atoms import AtomStore
     from banditmips.atoms.axes import Axes
     from banditmips.race.atom_set import AtomSet
 
@@ -31,29 +32,26 @@ _FINE_NORMS = (1e-30, 1e30)
 
 def index_rows(atoms: AtomSet) -> Rows | None:
     """The atoms as compiled code reads them, if they are all in memory."""
-    if "rows" not in atoms.prepared:
-        stores = atoms.store.stores if isinstance(atoms.store, JoinedStore) else (atoms.store,)
-        if isinstance(atoms.store, DenseStore):
-            atoms.prepared["rows"] = atoms.store.rows
-        elif all(isinstance(store, DenseStore) and store.rows is not None for store in stores):
-            atoms.prepared["rows"] = Rows([store.array for store in stores])  # type: ignore[attr-defined]
-        else:
-            atoms.prepared["rows"] = None
-    rows: Rows | None = atoms.prepared["rows"]
-    return rows
+    return atoms.once("rows", lambda: _rows_of(atoms.store))
+
+
+def _rows_of(store: AtomStore) -> Rows | None:
+    if isinstance(store, DenseStore):
+        return store.rows
+    stores = store.stores if isinstance(store, JoinedStore) else ()
+    arrays = [one.array for one in stores if isinstance(one, DenseStore) and one.rows is not None]
+    return Rows(arrays) if arrays and len(arrays) == len(stores) else None
 
 
 def known_of(atoms: AtomSet) -> Known:
     """What an index has prepared, as the core takes it."""
-    if "known" not in atoms.prepared:
-        facts, codes = atoms.facts, atoms.codes
-        bounds = None
-        if facts is not None:
-            d = atoms.store.shape[1]
-            bounds = certain_bounds(facts, atoms.axes, d)
-        atoms.prepared["known"] = Known(bounds, codes, None if codes is None else make_dither(codes))
-    known: Known = atoms.prepared["known"]
-    return known
+    return atoms.once("known", lambda: _known_of(atoms))
+
+
+def _known_of(atoms: AtomSet) -> Known:
+    facts, codes = atoms.facts, atoms.codes
+    bounds = None if facts is None else certain_bounds(facts, atoms.axes, atoms.store.shape[1])
+    return Known(bounds, codes, None if codes is None else make_dither(codes))
 
 
 def certain_bounds(facts: AtomFacts, axes: Axes | None, d: int) -> CertainBounds:
@@ -73,20 +71,16 @@ def certain_bounds(facts: AtomFacts, axes: Axes | None, d: int) -> CertainBounds
 
 def norms_of(atoms: AtomSet) -> NDArray[np.float64]:
     """The atoms' norms, from what `fit` knows of their squares."""
-    if "norms" not in atoms.prepared:
-        assert atoms.facts is not None
-        atoms.prepared["norms"] = lengths(atoms.store, atoms.facts.squared_norms, None)
-    norms: NDArray[np.float64] = atoms.prepared["norms"]
-    return norms
+    store, facts = atoms.store, atoms.facts
+    assert facts is not None
+    return atoms.once("norms", lambda: lengths(store, facts.squared_norms, None))
 
 
 def spreads_of(atoms: AtomSet) -> NDArray[np.float64]:
     """The norms of the atoms less their means."""
-    if "spreads" not in atoms.prepared:
-        assert atoms.facts is not None
-        atoms.prepared["spreads"] = lengths(atoms.store, atoms.facts.scatter, atoms.facts.means)
-    spreads: NDArray[np.float64] = atoms.prepared["spreads"]
-    return spreads
+    store, facts = atoms.store, atoms.facts
+    assert facts is not None
+    return atoms.once("spreads", lambda: lengths(store, facts.scatter, facts.means))
 
 
 def inverse(norms: NDArray[np.float64]) -> NDArray[np.float64]:

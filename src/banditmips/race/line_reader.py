@@ -85,8 +85,7 @@ class LineReader:
         # What is not finite carries over into the sums; so does what is merely too large.
         if self._check_finite and not (np.isfinite(sums).all() or np.isfinite(part.values).all()):
             i, j = np.argwhere(~np.isfinite(part.values))[0]
-            text = f"atoms has {part.values[i, j]} at row {{row}}, column {part.first_column + j} (argument 'atoms')"
-            raise BadAtomError(text, rows[part.rows][i])
+            raise BadAtomError.of_entry(part.values[i, j], rows[part.rows][i], part.first_column + j)
         return sums
 
     def scatters(self, rows: NDArray[np.int64], sample: SamplePrefix) -> NDArray[np.float64] | None:
@@ -129,7 +128,5 @@ class LineReader:
         for part in self._store.read_parts(row, [(0, self._store.shape[1])]):
             bad = np.flatnonzero(~np.isfinite(part.values[0]))
             if bad.size:
-                where = f"row {{row}}, column {part.first_column + bad[0]}"
-                raise BadAtomError(f"atoms has {part.values[0, bad[0]]} at {where} (argument 'atoms')", row[0])
-        text = "the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')"
-        raise BadAtomError(text, row[0])
+                raise BadAtomError.of_entry(part.values[0, bad[0]], row[0], part.first_column + bad[0])
+        raise BadAtomError.of_score(row[0])

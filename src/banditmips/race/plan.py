@@ -36,7 +36,6 @@ __all__ = [
     "file_times",
     "full_time",
     "is_worth_a_race",
-    "least_time",
     "may_be_certain",
     "probe_quantile",
 ]
@@ -82,19 +81,15 @@ def code_times(
     return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom, risk)
 
 
-def least_time(times: Times, codes: Codes, n: int, k: int) -> float:
-    """Nanoseconds that a race on codes takes at least: certain bounds, one round, and the rows that are returned."""
-    return times.prepare + n * (codes.n_first * times.cell + 1.5 * times.atom) + k * times.row
-
-
 def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_queries: int = 1) -> bool:
-    """Whether all products take longer than a race on codes at its best.
+    """Whether all products take longer than a race on codes at its best: certain bounds, one round, and k rows.
 
     Of one query alone what is around a race must not be more than a tenth of them, in case it comes to nothing. What
     the queries of a batch lose is written down (`race.batch`).
     """
     around = costs.call_overhead / (2.0 * REGRET) if n_queries == 1 else 0.0
-    return times.full > max(least_time(times, codes, n, k), around)
+    least = times.prepare + n * (codes.n_first * times.cell + 1.5 * times.atom) + k * times.row
+    return times.full > max(least, around)
 
 
 def may_be_certain(costs: Costs, times: Times, n: int, k: int) -> bool:

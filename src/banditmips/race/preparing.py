@@ -12,7 +12,8 @@ from banditmips.atoms import DenseStore, JoinedStore, SparseStore
 from banditmips.atoms.axes import Axes, AxesKeeper
 from banditmips.atoms.cache import CacheFiller, WarmCache, build_cache, cache_size
 from banditmips.atoms.coding import CodesKeeper, CodesSize, codes_size, first_look
-from banditmips.atoms.facts import AtomFacts, collect_facts, facts_bytes
+from banditmips.atoms.collecting import collect_facts
+from banditmips.atoms.facts import AtomFacts, facts_bytes
 from banditmips.atoms.following import NO_FOLLOWER, Follower, Keeper, LookingKeeper
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.panels import Panels

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, PartStore
-from banditmips.atoms.facts import length_of, longest
+from banditmips.atoms.facts import length_of
 from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import ReaderExact
 from banditmips.core.loop import Limits, Outcome, race
-from banditmips.core.records import StopReason, Trace
+from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
@@ -31,7 +31,6 @@ from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
-    from banditmips.atoms import AtomStore
 
 __all__ = ["Query"]
 
@@ -49,6 +48,11 @@ class Query:
         Atoms that take no part.
     n_sharing : int
         Queries that would share their products with all atoms.
+
+    Attributes
+    ----------
+    ended : Outcome, or None
+        What has come of it so far; if that is ``handed_over``, it waits for its products with all atoms.
     """
 
     def __init__(
@@ -70,6 +74,17 @@ class Query:
         self._query = self._situation.query
         self._exact = self._situation.exact()
         self._choice = SamplingChoice()
+        self.ended: Outcome | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for its products with all atoms."""
+        return self.ended is not None and self.ended.handed_over
+
+    @property
+    def n_all(self) -> int:
+        """Atoms that take part, wherever they are."""
+        return self._candidates.size
 
     @property
     def vector(self) -> NDArray[np.float64]:
@@ -80,11 +95,6 @@ class Query:
     def candidates(self) -> NDArray[np.int64]:
         """The atoms that take part."""
         return self._candidates
-
-    @property
-    def covers_all(self) -> bool:
-        """Whether all atoms take part."""
-        return self._candidates.size == self._atoms.store.shape[0]
 
     def outcome(self) -> Outcome:
         """Find the best k, or say that the full product is the better way (``handed_over``)."""
@@ -250,7 +260,7 @@ class Query:
 
     def _split_over(self, contest: Contest) -> int:
         """Atoms that delta is split over: all candidates, or those of a bin, which has a share of its own."""
-        return self._candidates.size if self._atoms.buckets is None else contest.candidates.size
+        return self.n_all if self._atoms.buckets is None else contest.candidates.size
 
     def _run(self, contest: Contest, ways: list[Way]) -> Outcome:
         """Race in one way after another until the answer is clear."""
@@ -261,7 +271,7 @@ class Query:
             if len(ways) > 1:
                 return worth_going_on(n_survivors, self._k, self._options.rescore)
             timed = self._choice.schedule
-            return timed is not None and n_survivors * timed.row_time >= timed.n_candidates * timed.row_time / 2
+            return timed is not None and 2 * n_survivors >= timed.n_candidates
 
         source = first.source(contest, least_sample(self._options, self._k, self._split_over(contest)))
         self._exact = ReaderExact(first.reader)
@@ -280,18 +290,25 @@ class Query:
     @property
     def takes_products(self) -> bool:
         """Whether the products with all atoms would tell all scores."""
-        return self.covers_all and self._situation.product_map() is not None
+        covers_all = self._candidates.size == self._atoms.store.shape[0]
+        return covers_all and self._situation.product_map() is not None
 
     @property
     def sums_products(self) -> bool:
         """Whether exact scores are sums of the products of whole rows."""
         return self._situation.is_product and not self._situation.has_few_entries
 
-    @property
-    def takes_pass(self) -> bool:
-        """Whether rough sums of rows take less than exact ones: not where few entries of each matter."""
-        rows = index_rows(self._atoms)
-        return rows is not None and rows.are_contiguous and not self._situation.has_few_entries
+    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
+        assert self.ended is not None
+        self.ended = self.all_products(products, self.ended, close)
+
+    def finish_by_bytes(self, close: NDArray[np.int64], n_scored: int) -> None:
+        """Answer by rows that products of bytes have left, up to delta; so many were scored exactly for that."""
+        self.finish(None, close)
+        assert self.ended is not None
+        self.ended.n_multiplies += n_scored * self._situation.support.size
+        self.ended.n_survivors, self.ended.delta_spent = n_scored, self._options.delta
 
     def all_products(
         self, products: NDArray[Any] | None, begun: Outcome, close: NDArray[np.int64] | None = None
@@ -316,8 +333,9 @@ class Query:
             product_map = self._situation.product_map()
             assert product_map is not None
             with np.errstate(over="ignore", invalid="ignore"):
+                rounding = rounding_of_products(products, self._query, self._atoms.store, self._atoms.facts)
                 indices, scores = best_of_products(
-                    products, self._rounding(products), product_map, self._exact.scores, self._k, self._options.absolute
+                    products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
                 )
         outcome = self._finished(indices, scores, begun.n_multiplies + cost)
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
@@ -325,28 +343,12 @@ class Query:
         return outcome
 
     def _close_rows(self) -> NDArray[np.int64]:
-        """Candidates that one pass over them leaves; all of them where a pass is of no use."""
+        """Candidates that rough sums leave; all of them where these take no less: where few entries of each matter."""
         rows = index_rows(self._atoms)
-        if rows is None or not self.takes_pass:
+        if rows is None or not rows.are_contiguous or self._situation.has_few_entries:
             return self._candidates
         options = self._options
         return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
-
-    def _rounding(self, products: NDArray[Any]) -> float:
-        """By how much these products by BLAS may be wrong."""
-        facts, store = self._atoms.facts, self._atoms.store
-        d = store.shape[1]
-        if facts is not None:
-            largest = float(longest(facts.squared_norms.max(), d))
-        else:
-            # Nobody knows the norms, which would take as long as the products: those of the best row have to do.
-            best = int(np.argmax(np.abs(products)))
-            largest = 4.0 * length_of(_row_of(store, best))
-        return rounding_of_products(products.dtype, d, length_of(self._query), largest)
-
-    def trace(self, outcome: Outcome) -> Trace:
-        """What happened, round by round, and why it was done so."""
-        return Trace(tuple(outcome.rounds), self.explain(), outcome.n_raced)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
@@ -383,14 +385,9 @@ class Query:
         probe = ["probe: one in sixteen of those that are left, before a round of all of them"] if is_dear else []
         return [*lines, "way: certain bounds, codes, exact rows", *probe, f"because: {expected}"]
 
-    def best(self, outcome: Outcome) -> NDArray[np.int64]:
-        """Positions of the k best survivors, best first; of equals the one with the smaller index."""
-        places: NDArray[np.int64] = outcome.best(self._k, self._options.absolute)
-        return places
-
     def _rescore(self, outcome: Outcome) -> None:
         # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = self.best(outcome)
+        best = outcome.best(self._k, self._options.absolute)
         for name in ("survivors", "scores", "radius", "exact"):
             setattr(outcome, name, getattr(outcome, name)[best])
         left = np.flatnonzero(~outcome.exact)
@@ -400,13 +397,3 @@ class Query:
             outcome.radius[left] = 0.0
             outcome.exact[left] = True
             outcome.n_multiplies += cost
-
-
-def _row_of(store: AtomStore, row: int) -> NDArray[Any]:
-    """All entries of a row."""
-    values: NDArray[Any] = np.empty((1, store.shape[1]))
-    if isinstance(store, PartStore):
-        ((_, values),) = store.read_groups(np.array([row, row + 1]))
-    else:
-        store.gather(np.array([row]), np.arange(values.size), values)
-    return values.reshape(-1)

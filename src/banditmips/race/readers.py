@@ -98,8 +98,7 @@ class StoreReader:
     def _check(self, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         if self._check_finite and not np.isfinite(out).all():
             i, j = np.argwhere(~np.isfinite(out))[0]
-            text = f"atoms has {out[i, j]} at row {{row}}, column {columns[j]} (argument 'atoms')"
-            raise BadAtomError(text, rows[i])
+            raise BadAtomError.of_entry(out[i, j], rows[i], columns[j])
         if self._value_range is None or out.size == 0:
             return
         low, high = self._value_range
@@ -132,9 +131,8 @@ class StoreReader:
         self._store.gather(np.array([row]), columns, values)
         bad = np.flatnonzero(~np.isfinite(values[0]))
         if bad.size:
-            value, column = values[0, bad[0]], columns[bad[0]]
-            raise BadAtomError(f"atoms has {value} at row {{row}}, column {column} (argument 'atoms')", row)
-        raise BadAtomError("the score of atom {row} overflows double precision (arguments 'atoms' and 'queries')", row)
+            raise BadAtomError.of_entry(values[0, bad[0]], row, columns[bad[0]])
+        raise BadAtomError.of_score(row)
 
 
 class SparseReader(StoreReader):

@@ -76,13 +76,10 @@ def check_needs(options: Options, known_range: tuple[float, float] | None, knows
     if not compares_pairs(options) and options.sigma is None:
         _range_of_entries(options, known_range)
     if options.sampling == "optimal" and not knows_columns:
-        raise ValueError(_NO_COLUMNS)
-
-
-_NO_COLUMNS = (
-    "sampling='optimal' needs the column norms that BanditMIPS(...).fit records "
-    "(and validate=False does not): fit an index, or use sampling='weighted'"
-)
+        raise ValueError(
+            "sampling='optimal' needs the column norms that BanditMIPS(...).fit records "
+            "(and validate=False does not): fit an index, or use sampling='weighted'"
+        )
 
 
 def _range_of_entries(options: Options, known_range: tuple[float, float] | None) -> tuple[float, float]:
@@ -143,8 +140,7 @@ def make_sampler(
         if options.beta > 0.5 and compares_pairs(options):
             weights = seen_enough(weights, on_support)
     else:
-        if column_squares is None:
-            raise ValueError(_NO_COLUMNS)
+        assert column_squares is not None  # `check_needs` has seen to it
         # Theorem 2. A coordinate where all atoms are 0 gets a tiny weight rather than none.
         weights = power_weights(on_support * np.sqrt(column_squares[support]), 0.5)
     if options.replacement:

@@ -34,14 +34,22 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["FEW_ENTRIES", "MOST_LEVEL", "Situation", "good_exponents", "share_of_first_round", "why_not_sampled"]
+__all__ = [
+    "FEW_ENTRIES",
+    "MOST_LEVEL",
+    "WITHOUT_LENGTHS",
+    "Situation",
+    "good_exponents",
+    "share_of_first_round",
+    "why_not_sampled",
+]
 
 FEW_ENTRIES = 16
 """A query has few entries if so many times as many would be no more than all: a gathered value takes the time of about
 as many that are read in a row, and rows are read whole unless that is more."""
 
-_WITHOUT_LENGTHS = ("cosine", "correlation")
-"""Objectives that do not depend on the lengths of vectors."""
+WITHOUT_LENGTHS = ("cosine", "correlation")
+"""Objectives that do not depend on the lengths of vectors, and so need the atoms' norms."""
 MOST_LEVEL = 4.0
 """What the mean of a query may be of its square, beside the rest, before a correlation is taken of the rest alone."""
 _QUERY_EXPONENT, _PRODUCT_EXPONENT = 60, 1000
@@ -68,7 +76,7 @@ class Situation:
 
     def __init__(self, atoms: AtomSet, query: NDArray[np.float64], k: int, options: Options) -> None:
         self.atoms, self.k, self.options = atoms, k, options
-        if options.objective in _WITHOUT_LENGTHS:
+        if options.objective in WITHOUT_LENGTHS:
             assert atoms.facts is not None
             query = _of_good_length(query, atoms.facts.scale)
             if options.objective == "correlation":
@@ -103,7 +111,7 @@ class Situation:
     def _scores(self, query: NDArray[np.float64]) -> ScoreMap:
         """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
         objective, facts = self.options.objective, self.atoms.facts
-        if objective not in _WITHOUT_LENGTHS:
+        if objective not in WITHOUT_LENGTHS:
             return ScoreMap()
         assert facts is not None
         if objective == "cosine":
@@ -253,7 +261,7 @@ class Situation:
         plan = SamplingPlan(costs(), *shape, weighted=weighted, n_leaders=k if pairs else 1)
         if not plan.can_pay(first):
             return SamplingChoice("all products take less time than the least that sampling would")
-        if options.objective in _WITHOUT_LENGTHS:
+        if options.objective in WITHOUT_LENGTHS:
             return SamplingChoice(schedule=plan.schedule(0.0))
         settings = (probe_quantile(shape[0], k, options.delta), k, options.seed, options.absolute, not pairs)
         needed = coordinates_needed(atoms.store, self.query, *settings, self.problem.objective)

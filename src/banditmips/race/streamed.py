@@ -22,7 +22,7 @@ from banditmips.race.costs import costs
 from banditmips.race.full import exact_sums, rows_held
 from banditmips.race.rounded import time_by_blas, time_by_bytes
 
-__all__ = ["BestSoFar", "best_in_file"]
+__all__ = ["best_in_file"]
 
 
 _HEIGHT = 2 * BLOCK

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import collect_facts
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import AtomFacts, collect_facts, lengths_of_rows
+from banditmips.atoms.facts import AtomFacts, lengths_of_rows
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
@@ -23,9 +24,9 @@ from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, rounding_of_sums
 from banditmips.race.plan import TOGETHER
-from banditmips.race.rounded import close_by_bytes, may_round
+from banditmips.race.rounded import close_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
-from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, good_exponents
+from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, WITHOUT_LENGTHS, good_exponents
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Measured", "Together", "facts_of"]
 
-_WITHOUT_LENGTHS = ("cosine", "correlation")
 _MOST_CLOSE = 1 / 8
 """Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
 _CONVERTED = 1 << 15
@@ -110,14 +110,20 @@ class _Scores:
 class Together:
     """All products for queries that come together, for one set of atoms, one k and one set of options.
 
+    Parameters
+    ----------
+    n_all : int, optional
+        Atoms that delta is split over, if these are a part of them.
+
     Attributes
     ----------
     serves : bool
         Whether these atoms are served.
     """
 
-    def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
+    def __init__(self, atoms: AtomSet, k: int, options: Options, n_all: int | None = None) -> None:
         self._atoms, self._k, self._options, self._objective = atoms, k, options, options.objective
+        self._n_all = n_all
         self._code = OBJECTIVE_CODES[options.objective]
         rows, store = index_rows(atoms), atoms.store
         self.serves = rows is not None and (
@@ -128,7 +134,7 @@ class Together:
         assert rows is not None
         self._rows: Rows = rows
         self._dtype = pass_dtype(rows)
-        if self._objective in _WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
+        if self._objective in WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
             self.serves = False
 
     def measure(self, queries: NDArray[Any]) -> Measured:
@@ -208,11 +214,11 @@ class Together:
     def _close_by_bytes(self, queries: NDArray[Any]) -> list[NDArray[np.int64] | None] | None:
         """Rows that can be among the best of each query by products of bytes, None for whom BLAS is better."""
         options = self._options
-        if self._objective != "inner_product" or options.delta == 0.0 or self._atoms.removed is not None:
+        asks_for_time = options.minimise == "time" and options.budget is None
+        if self._objective != "inner_product" or not asks_for_time or self._atoms.removed is not None:
             return None
-        if not may_round(self._rows, len(queries), self._k):
-            return None
-        close = close_by_bytes(self._rows, list(queries), self._k, options.absolute, options.delta, options.seed)
+        settings = self._k, options.absolute, options.delta, options.seed, self._n_all
+        close = close_by_bytes(self._rows, list(queries), *settings)
         return None if all(some is None for some in close) else close
 
     def _close(
@@ -257,30 +263,27 @@ class Together:
 
     def _scores(self, moments: NDArray[np.float64] | None) -> _Scores | None:
         """How what is ranked follows from products; None where norms are too large or too small for it."""
-        atoms, objective, d = self._atoms, self._objective, self._rows.d
         if moments is not None:
             return self._rough_scores(*moments)
-        key = f"scores of {objective}"
-        if key in atoms.prepared:
-            known: _Scores | None = atoms.prepared[key]
-            return known
-        made: _Scores | None = _Scores()
-        if atoms.facts is not None:
-            squared, means = atoms.facts.squared_norms, atoms.facts.means
-            if objective == "inner_product":
-                made = self._made(None, None, squared)
-            elif not self._are_fine(norms_of(atoms)).all():
-                made = None
-            elif objective == "neg_sqeuclidean":
-                made = self._made(None, 0.5 * squared, squared)
-            elif objective == "cosine":
-                factors = inverse(norms_of(atoms))
-                made = self._made(factors, None, squared * factors**2)
-            else:
-                factors = inverse(spreads_of(atoms))
-                made = self._made(factors, d * means * factors, squared * factors**2)
-        atoms.prepared[key] = made
-        return made
+        return self._atoms.once(f"scores of {self._objective}", self._known_scores)
+
+    def _known_scores(self) -> _Scores | None:
+        """The same by what is known of the atoms."""
+        atoms, facts, objective = self._atoms, self._atoms.facts, self._objective
+        if facts is None:
+            return _Scores()
+        squared = facts.squared_norms
+        if objective == "inner_product":
+            return self._made(None, None, squared)
+        if not self._are_fine(norms_of(atoms)).all():
+            return None
+        if objective == "neg_sqeuclidean":
+            return self._made(None, 0.5 * squared, squared)
+        if objective == "cosine":
+            factors = inverse(norms_of(atoms))
+            return self._made(factors, None, squared * factors**2)
+        factors = inverse(spreads_of(atoms))
+        return self._made(factors, self._rows.d * facts.means * factors, squared * factors**2)
 
     def _rough_scores(self, totals: NDArray[np.float64], squared: NDArray[np.float64]) -> _Scores | None:
         """The same by rough moments of the atoms."""
@@ -324,7 +327,7 @@ class Together:
         begins: NDArray[np.int64],
     ) -> NDArray[np.float64] | None:
         """Exact scores of the rows that are close, to the bit those of each query alone."""
-        if self._objective not in _WITHOUT_LENGTHS:
+        if self._objective not in WITHOUT_LENGTHS:
             return exact_sums(self._rows, queries, None, close, begins, self._code)
         atoms, facts, at = self._atoms, self._atoms.facts, close
         if facts is None:

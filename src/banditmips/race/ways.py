@@ -24,7 +24,7 @@ from banditmips.race.sampling import Sampler, UniformSampler, unevenness
 from banditmips.race.schedule import MOST_LINES, LimitedSchedule, LineSchedule, PackedSchedule, Schedule
 from banditmips.race.situation import Situation, share_of_first_round
 
-__all__ = ["Way", "coordinate_way", "make_ways", "way_to_measure", "worth_going_on"]
+__all__ = ["Way", "make_ways", "way_to_measure", "worth_going_on"]
 
 _EVEN_LINES = 1.2
 """Up to this unevenness of the query's weight over lines, these are drawn uniformly."""

@@ -11,24 +11,7 @@
 #define REAL float
 #define TYPE f32
 #define IS_FLOAT 1
-#include "text_sums.h"
-#include "text_look.h"
-#include "text_turn.h"
-#include "text_products.h"
-#include "text_cells.h"
-#include "text_convert.h"
-#include "text_columns.h"
-#include "text_terms.h"
-#define PLACE int32_t
-#define WHERE _i32
-#include "text_sparse.h"
-#undef PLACE
-#undef WHERE
-#define PLACE int64_t
-#define WHERE _i64
-#include "text_sparse.h"
-#undef PLACE
-#undef WHERE
+#include "text_real.h"
 #undef REAL
 #undef TYPE
 #undef IS_FLOAT
@@ -36,24 +19,7 @@
 #define REAL double
 #define TYPE f64
 #define IS_FLOAT 0
-#include "text_sums.h"
-#include "text_look.h"
-#include "text_turn.h"
-#include "text_products.h"
-#include "text_cells.h"
-#include "text_convert.h"
-#include "text_columns.h"
-#include "text_terms.h"
-#define PLACE int32_t
-#define WHERE _i32
-#include "text_sparse.h"
-#undef PLACE
-#undef WHERE
-#define PLACE int64_t
-#define WHERE _i64
-#include "text_sparse.h"
-#undef PLACE
-#undef WHERE
+#include "text_real.h"
 #undef REAL
 #undef TYPE
 #undef IS_FLOAT
@@ -63,57 +29,37 @@
 #include "text_bit_sums.h"
 #include "text_bytes.h"
 
+#define OF_BOTH(name) .name##_f32 = name##_f32, .name##_f64 = name##_f64,
+#define OF_EACH(name)                                                   \
+    .name##_f32_i32 = name##_f32_i32, .name##_f64_i32 = name##_f64_i32, \
+    .name##_f32_i64 = name##_f32_i64, .name##_f64_i64 = name##_f64_i64,
 extern const struct bm_kernels BM_KERNELS;
 const struct bm_kernels BM_KERNELS = {
     .name = BM_NAME,
-    .moments_f32 = moments_f32,
-    .moments_f64 = moments_f64,
-    .dot_f32 = dot_f32,
-    .dot_f64 = dot_f64,
-    .products_f32 = products_f32,
-    .products_f64 = products_f64,
-    .largest_f32 = largest_f32,
-    .largest_f64 = largest_f64,
-    .dot_exact_f32 = dot_exact_f32,
-    .dot_exact_f64 = dot_exact_f64,
-    .four_dots_exact_f32 = four_dots_exact_f32,
-    .four_dots_exact_f64 = four_dots_exact_f64,
+    OF_BOTH(moments)
+    OF_BOTH(dot)
+    OF_BOTH(products)
+    OF_BOTH(largest)
+    OF_BOTH(dot_exact)
+    OF_BOTH(four_dots_exact)
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,
-    .sqeuclidean_exact_f32 = sqeuclidean_exact_f32,
-    .sqeuclidean_exact_f64 = sqeuclidean_exact_f64,
-    .l1_exact_f32 = l1_exact_f32,
-    .l1_exact_f64 = l1_exact_f64,
-    .look_f32 = look_f32,
-    .look_f64 = look_f64,
-    .look_and_centre_f32 = look_and_centre_f32,
-    .look_and_centre_f64 = look_and_centre_f64,
-    .rough_sums_f32 = rough_sums_f32,
-    .rough_sums_f64 = rough_sums_f64,
-    .rough_tiles_f32 = rough_tiles_f32,
-    .rough_tiles_f64 = rough_tiles_f64,
-    .scaled_rest_f32 = scaled_rest_f32,
-    .scaled_rest_f64 = scaled_rest_f64,
+    OF_BOTH(sqeuclidean_exact)
+    OF_BOTH(l1_exact)
+    OF_BOTH(look)
+    OF_BOTH(look_and_centre)
+    OF_BOTH(rough_sums)
+    OF_BOTH(rough_tiles)
+    OF_BOTH(scaled_rest)
     .largest_size = largest_size,
     .largest_lower = largest_lower,
     .reaching = reaching,
-    .to_f32 = to_f32,
-    .to_f64 = to_f64,
-    .turn_f32 = turn_f32,
-    .turn_f64 = turn_f64,
+    OF_BOTH(to)
+    OF_BOTH(turn)
     .gather = gather,
-    .sparse_dot_f32_i32 = sparse_dot_f32_i32,
-    .sparse_dot_f64_i32 = sparse_dot_f64_i32,
-    .sparse_dot_f32_i64 = sparse_dot_f32_i64,
-    .sparse_dot_f64_i64 = sparse_dot_f64_i64,
-    .sparse_add_f32_i32 = sparse_add_f32_i32,
-    .sparse_add_f64_i32 = sparse_add_f64_i32,
-    .sparse_add_f32_i64 = sparse_add_f32_i64,
-    .sparse_add_f64_i64 = sparse_add_f64_i64,
-    .sparse_dots_f32_i32 = sparse_dots_f32_i32,
-    .sparse_dots_f64_i32 = sparse_dots_f64_i32,
-    .sparse_dots_f32_i64 = sparse_dots_f32_i64,
-    .sparse_dots_f64_i64 = sparse_dots_f64_i64,
+    OF_EACH(sparse_dot)
+    OF_EACH(sparse_add)
+    OF_EACH(sparse_dots)
     .flip_signs = flip_signs,
     .hadamard = hadamard,
     .exchange_halves = exchange_halves,
@@ -122,14 +68,11 @@ const struct bm_kernels BM_KERNELS = {
     .pack_grid = pack_grid,
     .prefix_sizes = prefix_sizes,
     .bit_sums = bit_sums,
-    .cell_terms_f32 = cell_terms_f32,
-    .cell_terms_f64 = cell_terms_f64,
+    OF_BOTH(cell_terms)
     .cell_spread = cell_spread,
-    .cell_scatter_f32 = cell_scatter_f32,
-    .cell_scatter_f64 = cell_scatter_f64,
+    OF_BOTH(cell_scatter)
     .row_bytes = row_bytes,
-    .copy_columns_f32 = copy_columns_f32,
-    .copy_columns_f64 = copy_columns_f64,
+    OF_BOTH(copy_columns)
     .column_bytes = column_bytes,
     .byte_products = byte_products,
 };

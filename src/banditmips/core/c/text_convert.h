@@ -43,70 +43,53 @@ static void halves_to_f64(const uint8_t *src, int64_t count, double *dst) {
 }
 #endif
 
+/* DO(type, number): `number` is what a number `x` of this type is worth */
+#define CASE_OF_EACH_DTYPE(DO)                         \
+    case BM_F32: DO(float, x) break;                   \
+    case BM_F64: DO(double, x) break;                  \
+    case BM_F16: DO(uint16_t, float_of_half(x)) break; \
+    case BM_I8: DO(int8_t, x) break;                   \
+    case BM_U8: DO(uint8_t, x) break;                  \
+    case BM_I16: DO(int16_t, x) break;                 \
+    case BM_U16: DO(uint16_t, x) break;                \
+    case BM_I32: DO(int32_t, x) break;                 \
+    case BM_U32: DO(uint32_t, x) break;                \
+    case BM_I64: DO(int64_t, x) break;                 \
+    case BM_U64: DO(uint64_t, x) break;
+
+#define CONVERT_AT(type, number, at)       \
+    for (int64_t j = 0; j < count; j++) {  \
+        LOAD_UNALIGNED(type, x, p + (at)); \
+        dst[j] = (REAL)(number);           \
+    }
 /* Contiguous numbers have a loop of their own, which the compiler turns into vectors. */
 #define CONVERT(type, number)                               \
     if (stride_bytes == (int64_t)sizeof(type)) {            \
-        for (int64_t j = 0; j < count; j++) {               \
-            LOAD_UNALIGNED(type, x, p + j * (int64_t)sizeof(type)); \
-            dst[j] = (REAL)(number);                        \
-        }                                                   \
+        CONVERT_AT(type, number, j * (int64_t)sizeof(type)) \
     } else {                                                \
-        for (int64_t j = 0; j < count; j++) {               \
-            LOAD_UNALIGNED(type, x, p + j * stride_bytes);  \
-            dst[j] = (REAL)(number);                        \
-        }                                                   \
-    }                                                       \
-    break;
+        CONVERT_AT(type, number, j * stride_bytes)          \
+    }
 
 static void F(to)(int dtype, const void *src, int64_t stride_bytes, int64_t count, REAL *dst) {
     const uint8_t *p = src;
-    switch ((enum bm_dtype)dtype) {
-        case BM_F32: CONVERT(float, x)
-        case BM_F64: CONVERT(double, x)
-        case BM_F16:
-            if (stride_bytes == 2) {
-                F(halves_to)(p, count, dst);
-                break;
-            }
-            CONVERT(uint16_t, float_of_half(x))
-        case BM_I8: CONVERT(int8_t, x)
-        case BM_U8: CONVERT(uint8_t, x)
-        case BM_I16: CONVERT(int16_t, x)
-        case BM_U16: CONVERT(uint16_t, x)
-        case BM_I32: CONVERT(int32_t, x)
-        case BM_U32: CONVERT(uint32_t, x)
-        case BM_I64: CONVERT(int64_t, x)
-        case BM_U64: CONVERT(uint64_t, x)
-    }
+    if (dtype == BM_F16 && stride_bytes == 2)
+        F(halves_to)(p, count, dst);
+    else
+        switch ((enum bm_dtype)dtype) { CASE_OF_EACH_DTYPE(CONVERT) }
 }
-#undef CONVERT
 
 #if !IS_FLOAT
-#define GATHER(type, number)                                           \
-    for (int64_t j = 0; j < count; j++) {                              \
-        LOAD_UNALIGNED(type, x, p + coordinates[j] * stride_bytes);    \
-        dst[j] = (double)(number);                                     \
-    }                                                                  \
-    break;
+#define GATHER(type, number) CONVERT_AT(type, number, coordinates[j] * stride_bytes)
 
 static void gather(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,
                    double *dst) {
     const uint8_t *p = row;
-    switch ((enum bm_dtype)dtype) {
-        case BM_F32: GATHER(float, x)
-        case BM_F64: GATHER(double, x)
-        case BM_F16: GATHER(uint16_t, float_of_half(x))
-        case BM_I8: GATHER(int8_t, x)
-        case BM_U8: GATHER(uint8_t, x)
-        case BM_I16: GATHER(int16_t, x)
-        case BM_U16: GATHER(uint16_t, x)
-        case BM_I32: GATHER(int32_t, x)
-        case BM_U32: GATHER(uint32_t, x)
-        case BM_I64: GATHER(int64_t, x)
-        case BM_U64: GATHER(uint64_t, x)
-    }
+    switch ((enum bm_dtype)dtype) { CASE_OF_EACH_DTYPE(GATHER) }
 }
 #undef GATHER
 #endif
 
+#undef CASE_OF_EACH_DTYPE
+#undef CONVERT_AT
+#undef CONVERT
 #undef F
