@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips.cli import app
+from banditmips.race import code_search, situation
 from banditmips.race import query as race_query
-from banditmips.race import situation
 from banditmips.race.costs import Costs, _parse
 from banditmips.race.plan import SamplingPlan
 
@@ -31,7 +31,7 @@ def take(monkeypatch):
     """Have things take what is said, and not what they take here: ``take(cell=..., ...)``."""
 
     def take(**values):
-        for module in (race_query, situation):
+        for module in (code_search, race_query, situation):
             monkeypatch.setattr(module, "costs", lambda: Costs(**values))
 
     take()
@@ -171,7 +171,7 @@ def test_a_trace_says_what_the_search_really_took():
 
 def test_sampling_without_an_index_says_what_it_expects(monkeypatch):
     cheap = Costs(gather=1.0, arithmetic=1.0)
-    for module in (race_query, situation):
+    for module in (code_search, race_query, situation):
         monkeypatch.setattr(module, "costs", lambda: cheap)
     rng = np.random.default_rng(0)
     levels = 3.0 + rng.normal(size=(400, 1))

@@ -27,6 +27,7 @@ from banditmips.atoms.metering import metered
 from banditmips.core.loop import Outcome
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import ASKED_TOGETHER, Account
+from banditmips.race.code_search import CodeSearch, code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
 from banditmips.race.one_pass import by_one_pass
@@ -73,8 +74,15 @@ def _run_queries(
     if options.budget is not None and options.budget < n:
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
+    checked = not atom_set.unchecked
     if len(rows) == 0:
-        return empty_batch(k, options.trace, checked=not atom_set.unchecked)
+        return empty_batch(k, options.trace, checked)
+    codes = code_search(atom_set, k, options)
+    if single and codes.serves:
+        alone = _Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
+        alone.begin(tried or 0, codes=codes)
+        finish_by_products(atom_set, [alone] if alone.waits else [], k, options)
+        return alone.result(k, options, checked)
     shared = SharedProducts(atom_set, rows, masks, k, options)
     if shared.are_all_there_is:
         found = _all_together(atom_set, rows, k, options, masks, shared)
@@ -97,7 +105,7 @@ def _run_queries(
     if sparse.serves:
         answers = _by_sparse_products(sparse, rows, single, masks)
         if answers is not None:
-            results = [_of_sparse(answer, k, checked=not atom_set.unchecked) for answer in answers]
+            results = [_of_sparse(answer, k, checked) for answer in answers]
             return results[0] if single else SearchResult.stack(results)
 
     store = atom_set.store
@@ -113,11 +121,11 @@ def _run_queries(
             short, n_spent = on_cache(atom_set, rows[i], k, options)
             if short is not None:
                 return short
-        query = as_finite(rows[i], "" if single else f"row {i}, ")
         excluded = None if masks is None else masks[i]
         n_together = n_sharing if n_together is None else n_together
-        begun = _Begun(atom_set, query, k, options, excluded, n_together)
-        begun.begin(n_spent, races)
+        begun = _Begun(atom_set, rows[i], k, options, excluded, n_together)
+        begun.where = "" if single else f"row {i}, "
+        begun.begin(n_spent, races, codes)
         return begun
 
     if account is not None and shared.fine.all():
@@ -138,7 +146,6 @@ def _run_queries(
         finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
     if waiting:
         waiting[0].bytes_read += read.bytes_read  # what they read together counts for the first of them
-    checked = not atom_set.unchecked
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
 
@@ -303,13 +310,20 @@ class _Begun(Query):
 
     ended: Outcome
     bytes_read = 0
+    where = ""
 
-    def begin(self, n_spent: int, races: bool = True) -> None:
-        """Begin, or begin again; `n_spent` multiplies came before."""
-        with metered() as meter:
-            self.ended = self.outcome() if races else self.leave_to_products()
-        self.ended.n_multiplies += n_spent
-        self.bytes_read += meter.bytes_read
+    def begin(self, n_spent: int, races: bool = True, codes: CodeSearch | None = None) -> None:
+        """Begin, or begin again; `n_spent` multiplies came before. Most queries go the short way of `codes`, if any."""
+        ended = None
+        if races and codes is not None and codes.serves:
+            ended = codes.outcome(self._atoms, self._given, self._excluded, self.n_sharing)
+        if ended is None:
+            self._given = as_finite(self._given, self.where)
+            with metered() as meter:
+                ended = self.outcome() if races else self.leave_to_products()
+            self.bytes_read += meter.bytes_read
+        self.ended = ended
+        ended.n_multiplies += n_spent
 
     def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best."""

@@ -430,7 +430,7 @@ def test_what_looks_bad_to_one_shard_alone_is_put_off_and_raced(make_shards, mon
 
 def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch):
     """Where that takes less time than BLAS: all of delta is spent then, split over the atoms of all shards."""
-    for module in ("query", "rounded"):
+    for module in ("code_search", "query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
     split = []
     close_by_bytes = together.close_by_bytes

@@ -13,7 +13,7 @@ from banditmips.race.costs import Costs
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine."""
     monkeypatch.setattr(costs, "costs", lambda: Costs())
-    for module in ("batch", "direct", "passes", "query", "rounded"):
+    for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
 
 

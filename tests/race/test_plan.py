@@ -200,7 +200,7 @@ def test_costs_that_are_three_times_off_change_no_answer_and_little_else(monkeyp
     """The plan believes moved costs; what was done is then counted at the true ones."""
     true = Costs()
     moved = replace(true, **{name: factor * getattr(true, name)})
-    for module in ("direct", "query"):
+    for module in ("direct", "code_search", "query"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: moved)
     rng = np.random.default_rng(0)
     n, d = 2_000, 2_048

@@ -14,7 +14,7 @@ from banditmips.race.costs import Costs
 @pytest.fixture(autouse=True)
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine: BLAS is slow, so that products of bytes pay for few atoms too."""
-    for module in ("batch", "direct", "passes", "query", "rounded"):
+    for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(product=0.06))
 
 

@@ -27,7 +27,7 @@ def no_queries_alone(monkeypatch):
 @pytest.fixture
 def costs_of_a_server(monkeypatch):
     monkeypatch.setattr(costs, "costs", lambda: Costs())
-    for module in ("batch", "direct", "passes", "query", "rounded"):
+    for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
 
 
@@ -245,7 +245,7 @@ def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
     mask[7] = True
     # Races are cheap by these costs, and then come to nothing.
     dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
-    for module in ("query", "batch", "direct", "rounded"):
+    for module in ("code_search", "query", "batch", "direct", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     monkeypatch.setattr("banditmips._shared.costs", lambda: dear)
     found = bm.BanditMIPS(n_jobs=n_jobs).fit(atoms).search(queries, k=50, mask=mask)
@@ -267,7 +267,7 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     mask = np.zeros(60, dtype=bool)
     mask[7] = True
     dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
-    for module in ("race.query", "race.batch", "race.direct", "race.rounded", "_shared"):
+    for module in ("race.code_search", "race.query", "race.batch", "race.direct", "race.rounded", "_shared"):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: dear)
     n_asked = iter([True, False])
     monkeypatch.setattr(batch.Account, "allows_more", property(lambda account: next(n_asked)))
@@ -285,7 +285,15 @@ def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):
     rng = np.random.default_rng(3)
     atoms = rng.normal(size=(2_000, 2_100)).astype(np.float32)
     queries = rng.normal(size=(32, 2_100)).astype(np.float32)
-    for module in ("race.query", "race.batch", "race.direct", "race.rounded", "race.passes", "_shared"):
+    for module in (
+        "race.code_search",
+        "race.query",
+        "race.batch",
+        "race.direct",
+        "race.rounded",
+        "race.passes",
+        "_shared",
+    ):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: Costs())
     found = bm.BanditMIPS().fit(atoms).search(queries, epsilon=1e-6)
     np.testing.assert_array_equal(found.indices[:, 0], (queries.astype(float) @ atoms.T.astype(float)).argmax(axis=1))

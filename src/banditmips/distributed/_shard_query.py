@@ -16,6 +16,7 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
+from banditmips.race.code_search import rescore
 from banditmips.race.known import known_of
 from banditmips.race.query import Query
 from banditmips.race.rules import compares_pairs
@@ -271,7 +272,7 @@ class ShardQuery(Query):
         outcome.n_multiplies, outcome.n_rounds = self.n_multiplies, self._n_rounds
         self._end(outcome)
         if order.finish and self._options.rescore:
-            self._rescore(outcome)
+            rescore(outcome, self._k, self._options, self._exact)
             self.n_multiplies = outcome.n_multiplies
 
     def _end(self, outcome: Outcome) -> None:

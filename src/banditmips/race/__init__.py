@@ -54,7 +54,8 @@ lines with the files::
     rounded      <- costs
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
-    query        <- atom_set, buckets, costs, full, known, passes, plan, rules, sampled, situation, ways
+    code_search  <- atom_set, costs, full, known, plan, rules, situation
+    query        <- atom_set, buckets, code_search, costs, full, known, passes, plan, rules, sampled, situation, ways
     together     <- full, known, passes, plan, rounded, rules, situation
     one_pass     <- atom_set, known, passes, query, together
     direct       <- costs, full, known, plan, rules, sampling, situation
@@ -82,9 +83,9 @@ full, rounded, streamed, passes
     than it reads; of a file as it is read; and the rows that rounding cannot tell from the best.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
-query, one_pass, direct
-    One query: look at it, choose a way, race, finish; one that needs norms which nobody knows; the short way of a plain
-    one.
+code_search, query, one_pass, direct
+    A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
+    race, finish; one that needs norms which nobody knows; the short way of a plain one.
 together, batch
     Queries that come together: by all products at once, for any objective and type, with nothing in Python for each;
     and whether, and for how long, races are tried before.

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore, PartStore
+from banditmips.atoms import DenseStore
 from banditmips.atoms.facts import length_of
-from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.exact import ReaderExact
+from banditmips.core.exact import Exact, ReaderExact
 from banditmips.core.loop import Limits, Outcome, race
 from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
+from banditmips.race.code_search import race_times, rescore, takes_codes
 from banditmips.race.costs import costs
-from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
+from banditmips.race.full import best_of_products, rounding_of_products
 from banditmips.race.known import index_rows, known_of
 from banditmips.race.passes import close_rows
-from banditmips.race.plan import NO_TIMES, SamplingPlan, code_times, file_times, is_worth_a_race
+from banditmips.race.plan import SamplingPlan, is_worth_a_race
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
 from banditmips.race.situation import SamplingChoice, Situation
@@ -41,7 +42,7 @@ class Query:
     Parameters
     ----------
     atoms : AtomSet
-    query : float64 array of shape (d,), finite
+    query : array of shape (d,), finite
     k : int
     options : Options
     excluded : bool array of shape (n,), or None
@@ -58,23 +59,39 @@ class Query:
     def __init__(
         self,
         atoms: AtomSet,
-        query: NDArray[np.float64],
+        query: NDArray[Any],
         k: int,
         options: Options,
         excluded: NDArray[np.bool_] | None,
         n_sharing: int = 1,
     ) -> None:
-        self._atoms = atoms
+        self._atoms, self._given, self._excluded = atoms, query, excluded
         self.n_sharing = n_sharing
         self._options = options
         self._k = k
-        candidates = candidates_of(atoms.store.shape[0], excluded, atoms.removed)
-        self._candidates = np.arange(atoms.store.shape[0]) if candidates is None else candidates
-        self._situation = Situation(atoms, query, k, options)
-        self._query = self._situation.query
-        self._exact = self._situation.exact()
         self._choice = SamplingChoice()
         self.ended: Outcome | None = None
+
+    # What a query on codes does without, unless it comes to nothing, is made when it is asked for.
+
+    @cached_property
+    def _candidates(self) -> NDArray[np.int64]:
+        n = self._atoms.store.shape[0]
+        candidates = candidates_of(n, self._excluded, self._atoms.removed)
+        return np.arange(n) if candidates is None else candidates
+
+    @cached_property
+    def _situation(self) -> Situation:
+        query = np.ascontiguousarray(self._given, dtype=np.float64)
+        return Situation(self._atoms, query, self._k, self._options)
+
+    @cached_property
+    def _exact(self) -> Exact:
+        return self._situation.exact()
+
+    @property
+    def _query(self) -> NDArray[np.float64]:
+        return self._situation.query
 
     @property
     def waits(self) -> bool:
@@ -108,20 +125,12 @@ class Query:
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
         if not outcome.handed_over and self._options.rescore:
-            self._rescore(outcome)
+            rescore(outcome, self._k, self._options, self._exact)
         return outcome
 
     def uses_codes(self) -> bool:
         """Whether the race is one on codes."""
-        options = self._options
-        return (
-            self._atoms.codes is not None
-            and options.bound in ("auto", "codes")
-            and options.sampling == "auto"
-            and not options.replacement
-            and self._atoms.buckets is None
-            and self._situation.product_map() is not None
-        )
+        return takes_codes(self._atoms, self._options)
 
     def _limits(self) -> Limits:
         options = self._options
@@ -162,18 +171,7 @@ class Query:
         return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
     def _times(self) -> Times:
-        """What the steps of a race on codes take; zeros where that does not matter."""
-        if self._options.minimise != "time":
-            return NO_TIMES
-        store, codes = self._atoms.store, self._atoms.codes
-        assert codes is not None
-        by_row = store.by_row if isinstance(store, PackedStore) else store
-        if isinstance(by_row, PartStore):
-            return file_times(costs(), codes, by_row, self.n_sharing)
-        array = store.array if isinstance(store, DenseStore) else None
-        by_blas = array is not None and can_use_blas(array)
-        contiguous = array is None or array.strides[1] == array.itemsize
-        return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, self.n_sharing)
+        return race_times(self._atoms, self._options, self.n_sharing)
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take too little time for a race on codes, or are all 0."""
@@ -384,16 +382,3 @@ class Query:
         is_dear = first + min(left * row, full) > full + times.risk and self._options.budget is None
         probe = ["probe: one in sixteen of those that are left, before a round of all of them"] if is_dear else []
         return [*lines, "way: certain bounds, codes, exact rows", *probe, f"because: {expected}"]
-
-    def _rescore(self, outcome: Outcome) -> None:
-        # What is returned is settled here: the others leave before scores of two kinds are compared.
-        best = outcome.best(self._k, self._options.absolute)
-        for name in ("survivors", "scores", "radius", "exact"):
-            setattr(outcome, name, getattr(outcome, name)[best])
-        left = np.flatnonzero(~outcome.exact)
-        cost = self._exact.cost(outcome.survivors[left])
-        if left.size and self._affordable(cost, outcome.n_multiplies):
-            outcome.scores[left] = self._exact.scores(outcome.survivors[left])
-            outcome.radius[left] = 0.0
-            outcome.exact[left] = True
-            outcome.n_multiplies += cost

@@ -40,6 +40,9 @@ __all__ = [
     "WITHOUT_LENGTHS",
     "Situation",
     "good_exponents",
+    "less_its_level",
+    "map_of_products",
+    "map_of_terms",
     "share_of_first_round",
     "why_not_sampled",
 ]
@@ -80,12 +83,12 @@ class Situation:
             assert atoms.facts is not None
             query = _of_good_length(query, atoms.facts.scale)
             if options.objective == "correlation":
-                query = _less_its_level(query)
+                query = less_its_level(query)
         objective = OBJECTIVE_CODES[options.objective]
         # Where the query is 0, a product adds nothing; a difference does.
         has_zeros = objective == PRODUCT and MeasuredQuery(query).n_nonzero < query.size
         self.support = np.flatnonzero(query) if has_zeros else _all_coordinates(query.size)
-        self.problem = Problem(query, objective, self._scores(query))
+        self.problem = Problem(query, objective, map_of_terms(atoms, options.objective, query))
 
     @property
     def query(self) -> NDArray[np.float64]:
@@ -108,28 +111,9 @@ class Situation:
         """Whether only the columns where the query is not 0 are worth reading."""
         return self.is_product and FEW_ENTRIES * self.support.size <= self.query.size
 
-    def _scores(self, query: NDArray[np.float64]) -> ScoreMap:
-        """How scores follow from inner products; from sums of the objective's own terms, for those that have some."""
-        objective, facts = self.options.objective, self.atoms.facts
-        if objective not in WITHOUT_LENGTHS:
-            return ScoreMap()
-        assert facts is not None
-        if objective == "cosine":
-            return ScoreMap(inverse(norms_of(self.atoms) * length_of(query)))
-        mean = float(query.mean())
-        factors = inverse(spreads_of(self.atoms) * length_of(query - mean))
-        return ScoreMap(factors, -query.size * mean * facts.means * factors)
-
     def product_map(self) -> ScoreMap | None:
         """How scores follow from inner products, if they do."""
-        if self.is_product:
-            return self.problem.scores
-        facts = self.atoms.facts
-        if facts is None or self.options.objective == "neg_l1":
-            return None
-        with np.errstate(over="ignore"):  # as squares of atoms may
-            square = float(self.query @ self.query)
-        return ScoreMap(np.full(facts.squared_norms.size, 2.0), -facts.squared_norms - square)
+        return map_of_products(self.atoms, self.options.objective, self.query, self.problem.scores)
 
     @property
     def check_finite(self) -> bool:
@@ -274,6 +258,34 @@ class Situation:
         return SamplingChoice(None, text, plan.schedule(time if self.is_product else 0.0))
 
 
+def map_of_terms(atoms: AtomSet, objective: str, query: NDArray[np.float64]) -> ScoreMap:
+    """How scores follow from sums of the objective's own terms."""
+    if objective not in WITHOUT_LENGTHS:
+        return _AS_IT_IS
+    assert atoms.facts is not None
+    if objective == "cosine":
+        return ScoreMap(inverse(norms_of(atoms) * length_of(query)))
+    mean = float(query.mean())
+    factors = inverse(spreads_of(atoms) * length_of(query - mean))
+    return ScoreMap(factors, -query.size * mean * atoms.facts.means * factors)
+
+
+def map_of_products(atoms: AtomSet, objective: str, query: NDArray[np.float64], of_terms: ScoreMap) -> ScoreMap | None:
+    """How scores follow from inner products, if they do; `of_terms` where these are the terms."""
+    if OBJECTIVE_CODES[objective] == PRODUCT:
+        return of_terms
+    facts = atoms.facts
+    if facts is None or objective == "neg_l1":
+        return None
+    with np.errstate(over="ignore"):  # as squares of atoms may
+        square = float(query @ query)
+    twos = atoms.once("twos", lambda: np.full(facts.squared_norms.size, 2.0))
+    return ScoreMap(twos, -facts.squared_norms - square)
+
+
+_AS_IT_IS = ScoreMap()
+
+
 @dataclass(frozen=True)
 class SamplingChoice:
     """Why nothing is to be sampled for, if that is so; else what sampling is expected to take, and when it ends."""
@@ -319,7 +331,7 @@ def good_exponents(largest: Any, scale: float) -> Any:
     return min(_QUERY_EXPONENT, _PRODUCT_EXPONENT - int(np.frexp(scale)[1])) - np.frexp(largest)[1]
 
 
-def _less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
+def less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
     """The query less its mean, which no correlation sees, where the mean is most of it.
 
     Else products with atoms that are far from 0 too would be all rounding. A query with zeros keeps them: products with
