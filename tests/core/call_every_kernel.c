@@ -52,6 +52,38 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     return sum;
 }
 
+static double call_intervals(const struct bm_kernels *k, int64_t n) {
+    void *blocks[16];
+    int n_blocks = 0;
+#define NEW(type, count) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), 0))
+    double *middle = NEW(double, n), *radius = NEW(double, n), *lower = NEW(double, n), *known = NEW(double, n);
+    float *along = NEW(float, BM_MOST_AXES * n);
+    int64_t *rows = NEW(int64_t, n), *sums = NEW(int64_t, n);
+    uint8_t *beaten = NEW(uint8_t, n);
+    for (int64_t t = 0; t < n; t++) {
+        known[t] = (double)(t % 7), rows[t] = n - 1 - t, sums[t] = t;
+        for (int j = 0; j < BM_MOST_AXES; j++) along[j * n + t] = (float)(t % 5);
+    }
+    const struct bm_certain certain = {known, known, known, along, n};
+    const struct bm_certain_query query = {1, 2, 3, {1, 2, 3, 4, 5, 6, 7, 8}, BM_MOST_AXES};
+    const struct bm_code_round signs = {along, along, NULL, NULL, known, 2, 3, 64, 1, 1, 1, 1, 1, 63, 5, 1};
+    const struct bm_code_round all_bits = {along, along, along, along, known, 2, 3, 64, 1, 1, 1, 1, 1, 63, 5, 1};
+    int64_t count = 0;
+    for (int some = 0; some <= 1; some++) {
+        const int64_t *const wanted = some ? rows : NULL;
+        k->certain_intervals(&certain, &query, wanted, 0, n, middle, radius);
+        k->code_estimates(&signs, wanted, n, sums, middle);
+        k->code_radii(&signs, wanted, n, radius);
+        k->code_radii(&all_bits, wanted, n, radius);
+        k->give_up_overflowed(middle, radius, n);
+        k->lower_ends(middle, radius, n, some, lower);
+        count += k->mark_beaten(middle, radius, n, some, 0.5, 1, beaten);
+    }
+    while (n_blocks > 0) free(blocks[--n_blocks]);
+#undef NEW
+    return (double)count;
+}
+
 static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     void *blocks[96];
     int n_blocks = 0;
@@ -227,6 +259,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     }
     sum += k->cell_scatter_f32(a, spread, n, 0.5) + k->cell_scatter_f64(c, spread, n, 0.5);
     if (n > 0 && n <= BM_BYTE_STRETCH) sum += call_bytes(k, a, n);
+    sum += call_intervals(k, n);
     while (n_blocks > 0) free(blocks[--n_blocks]);
     return sum + three[0] + sizes[2] + moments.total;
 }

@@ -37,6 +37,28 @@ class Rest(ctypes.Structure):
     _fields_ = [("centre", POINTER), ("signs", POINTER), ("x", POINTER), ("product", DOUBLE), ("square", DOUBLE)]
 
 
+class Certain(ctypes.Structure):
+    """`struct bm_certain`."""
+
+    _fields_ = [("means", POINTER), ("norms", POINTER), ("spreads", POINTER), ("along", POINTER), ("n", INT64)]
+
+
+class CertainQuery(ctypes.Structure):
+    """`struct bm_certain_query`."""
+
+    _fields_ = [("total", DOUBLE), ("reach", DOUBLE), ("slack", DOUBLE), ("along", DOUBLE * 8), ("n_axes", INT)]
+
+
+class CodeRound(ctypes.Structure):
+    """`struct bm_code_round`."""
+
+    _fields_ = [
+        *((name, POINTER) for name in ("scales", "errors", "scales_of_signs", "errors_of_signs", "along")),
+        *((name, INT64) for name in ("weight", "total", "n_cells")),
+        *((name, DOUBLE) for name in ("step", "unit", "part", "on_centre", "norm", "width", "quantile", "slack")),
+    ]
+
+
 class ByteQueries(ctypes.Structure):
     """`struct bm_byte_queries`."""
 
@@ -96,6 +118,12 @@ class Kernels(ctypes.Structure):
             "bit_sums",
             ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, POINTER, INT64, INT, INT64, POINTER),
         ),
+        ("certain_intervals", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, INT64, INT64, POINTER, POINTER)),
+        ("code_estimates", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER)),
+        ("code_radii", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER)),
+        ("give_up_overflowed", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64)),
+        ("lower_ends", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, INT, POINTER)),
+        ("mark_beaten", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, DOUBLE, POINTER)),
         *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
@@ -157,7 +185,8 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    return SimpleNamespace(**functions, Dither=Dither, Rest=Rest, ByteQueries=ByteQueries)
+    structs = (Dither, Rest, ByteQueries, Certain, CertainQuery, CodeRound)
+    return SimpleNamespace(**functions, **{struct.__name__: struct for struct in structs})
 
 
 def _taking_arrays(function: Any) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """What `fit` knows: every score lies where the certain bounds say, and nothing that could win is dropped by them."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from banditmips.atoms import DenseStore
 from banditmips.atoms.axes import MOST_AXES, Axes, AxesKeeper, directions_of
 from banditmips.atoms.collecting import collect_facts
 from banditmips.core.certain import MeasuredQuery, ScoreMap
+from banditmips.core.direct import Direct
+from banditmips.core.rows import Rows
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.known import certain_bounds
@@ -227,3 +230,37 @@ def test_scores_too_large_for_a_float_are_an_error():
     atoms[3] *= 2
     with pytest.raises(ValueError, match=r"overflow|too large|finite"):
         bm.BanditMIPS().fit(atoms).search(np.full(4_096, 1e200))
+
+
+def reaching(alive, k, absolute):
+    """Those whose upper ends reach the k-th largest lower end, by the definition."""
+    ranked, radius = alive.ranking(), alive.radius_array
+    return alive.row_array[ranked + radius >= np.sort(ranked - radius)[-k]]
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("n_axes", [0, 4])
+@pytest.mark.parametrize("k", [1, 10])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_plain_query_leaves_who_can_win(level, n_axes, k, absolute):
+    """More atoms than are looked at at once; by means, which leave most of them, some or few, and then by axes."""
+    rng = np.random.default_rng(7)
+    directions = rng.normal(size=(4, D))
+    atoms = rng.normal(size=(1_500, 4)) @ directions + 0.1 * rng.normal(size=(1_500, D))
+    atoms += level * rng.normal(size=(1_500, 1))
+    query = rng.normal(size=4) @ directions + 0.5
+    axes = axes_of(atoms, n_axes)
+    by_means, bounds = (certain_bounds(collect_facts(DenseStore(atoms)), some, D) for some in (None, axes))
+    known, times = SimpleNamespace(bounds=bounds, codes=SimpleNamespace(n_first=64)), SimpleNamespace(row=1.0, cell=1.0)
+    alive = Direct(Rows([atoms]), known, (k, absolute, 1e-3), times).survivors(MeasuredQuery(query))
+    expected = {}
+    for name, some in (("means", by_means), ("axes", bounds)):
+        everybody = Survivors(None, 1_500, k, absolute)
+        some.bound(everybody, MeasuredQuery(query), ScoreMap())
+        expected[name] = reaching(everybody, k, absolute)
+    enough = n_axes == 0 or expected["means"].size <= k + n_axes
+    np.testing.assert_array_equal(alive.row_array, expected["means" if enough else "axes"])
+    scores = atoms @ query
+    best = np.argsort(-np.abs(scores) if absolute else -scores)[:k]
+    assert set(best) <= set(alive.row_array)
+    assert (np.abs(scores[alive.row_array] - alive.estimate_array) <= alive.radius_array).all()

@@ -55,6 +55,15 @@ def test_every_query_that_gains_by_it_races(costs_of_a_server):
     assert result.n_multiplies.max() < atoms.size / 2
 
 
+def test_a_race_is_the_same_alone_and_in_a_batch(costs_of_a_server):
+    atoms, queries = planted(m=19)
+    index = bm.BanditMIPS().fit(atoms)
+    together, alone = index.search(queries, n_jobs=3), [index.search(query) for query in queries]
+    assert (together.n_rounds > 0).all()
+    for name in ("indices", "scores", "lower", "upper", "n_multiplies", "n_rounds", "n_survivors", "delta_spent"):
+        np.testing.assert_array_equal(getattr(together, name), [getattr(one, name) for one in alone], err_msg=name)
+
+
 def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server):
     """They may take a twentieth of what all products take, and are asked about eight at a time."""
     atoms, queries = hopeless(m=64)

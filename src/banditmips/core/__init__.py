@@ -36,7 +36,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
-    rule              <- source, survivors
+    rule              <- kernels, source, survivors
     loop              <- exact, records, rule, source, survivors
     sample_source     <- certain, source, statistics, survivors
     cached_source     <- kernels, sample_source, statistics, survivors

@@ -1,7 +1,7 @@
 from libc.math cimport isfinite
 from libc.stdint cimport int64_t
 
-from banditmips.core.kernels cimport bm_moments
+from banditmips.core.kernels cimport BM_MOST_AXES, bm_certain, bm_certain_query, bm_moments
 from banditmips.core.survivors cimport Survivors
 
 
@@ -15,7 +15,9 @@ cdef class ScoreMap:
 
 
 cdef enum:
-    MOST_AXES = 8
+    MOST_AXES = BM_MOST_AXES
+    # Atoms whose intervals are looked at before those of the next
+    SIFTED = 256
 
 
 cdef inline bint are_fine(const bm_moments* moments) noexcept nogil:
@@ -29,6 +31,19 @@ cdef class MeasuredQuery:
     cdef bm_moments moments
 
 
+cdef struct Sieve:
+    # A query, the room for those that can win, how many there are, and the k largest lower ends of all that have come.
+    bm_certain_query query
+    Py_ssize_t k, n, n_seen
+    bint absolute
+    double bar
+    int64_t* rows
+    double* estimates
+    double* radius
+    double* lower
+    double* heap
+
+
 cdef class CertainBounds:
     cdef const double[::1] means, norms
     cdef const double[:, ::1] spreads
@@ -37,5 +52,10 @@ cdef class CertainBounds:
     cdef int64_t d, n_axes
     cdef bint single_axes
     cdef double rounding
-    cdef void _look(self, MeasuredQuery query, int64_t n_axes, double* along) noexcept nogil
-    cdef void place(self, MeasuredQuery query, Survivors alive, bint first) noexcept nogil
+    cdef bm_certain _known(self, bint with_axes) noexcept nogil
+    cdef bm_certain_query _look(self, MeasuredQuery query, bint with_axes) noexcept nogil
+    cdef Sieve _sieve_of(self, Survivors alive, MeasuredQuery query, bint with_axes) noexcept nogil
+    cdef bint _sift_all(self, Sieve* sieve, bint with_axes) noexcept nogil
+    cdef void _sift_some(self, Sieve* sieve, Py_ssize_t n) noexcept nogil
+    cdef void leave(self, MeasuredQuery query, Survivors alive) noexcept nogil
+    cdef void place(self, MeasuredQuery query, Survivors alive) noexcept nogil

@@ -6,13 +6,13 @@ much of the atoms lies (orthonormal, and orthogonal to the vector of ones), add 
 and take their squares from both factors of the second. Rounding widens the interval.
 """
 
-from libc.math cimport INFINITY, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
 
-from banditmips.core.kernels cimport bm_kernels, bm_moments
-from banditmips.core.survivors cimport Survivors
+from banditmips.core.kernels cimport bm_certain, bm_certain_query, bm_kernels, bm_moments
+from banditmips.core.survivors cimport Survivors, keep_largest
 
 
 cdef class ScoreMap:
@@ -59,11 +59,7 @@ cdef class ScoreMap:
             # An offset much larger than the score takes digits away from it.
             for t in range(alive.n):
                 alive.radius[t] += self.rounding * fabs(self._offsets[alive.rows[t]]) / alive.reach
-        for t in range(alive.n):
-            if not isfinite(alive.estimates[t] + alive.radius[t]):
-                alive.radius[t] = INFINITY
-                if not isfinite(alive.estimates[t]):
-                    alive.estimates[t] = 0.0
+        bm_kernels().give_up_overflowed(alive.estimates, alive.radius, alive.n)
 
 
 cdef class MeasuredQuery:
@@ -151,48 +147,130 @@ cdef class CertainBounds:
         else:
             self._axes64 = axes
 
-    cdef void _look(self, MeasuredQuery query, int64_t n_axes, double* along) noexcept nogil:
-        """The query's products with the first axes."""
-        cdef int64_t j
-        for j in range(n_axes):
-            if self.single_axes:
-                along[j] = bm_kernels().dot_exact_f32(&self._axes32[j, 0], &query._exact[0], self.d)
-            else:
-                along[j] = bm_kernels().dot_exact_f64(&self._axes64[j, 0], &query._exact[0], self.d)
+    cdef bm_certain _known(self, bint with_axes) noexcept nogil:
+        """What is known of the atoms, by their means alone or by axes too."""
+        cdef bm_certain known
+        known.means, known.norms, known.n = &self.means[0], &self.norms[0], self.means.shape[0]
+        known.spreads = &self.spreads[1 if with_axes else 0, 0]
+        known.along = &self.along[0, 0] if with_axes else NULL
+        return known
 
-    cdef void place(self, MeasuredQuery query, Survivors alive, bint first) noexcept nogil:
-        """Fill in where the survivors' products lie: by all axes; or, `first`, of all atoms by none."""
+    cdef bm_certain_query _look(self, MeasuredQuery query, bint with_axes) noexcept nogil:
+        """What is to be known of a query."""
+        cdef bm_certain_query known
         cdef bm_moments moments = query.moments
-        cdef double[MOST_AXES] along
         cdef double mean = moments.total / self.d
         # In this form nothing overflows where the squares themselves do not.
         cdef double rest = moments.squares - mean * moments.total
-        cdef Py_ssize_t t
-        cdef int64_t j, row, n_axes = 0 if first else self.n_axes
-        cdef const double* spreads = &self.spreads[0 if n_axes == 0 else 1, 0]
-        self._look(query, n_axes, along)
-        for j in range(n_axes):
-            rest -= along[j] * along[j]
-        cdef double reach = sqrt(max(rest, 0.0) + self.rounding * moments.squares) * (1.0 + self.rounding)
-        cdef double slack = self.rounding * sqrt(moments.squares)
-        if first:  # side by side, which the compiler can do several at a time
-            for t in range(self.means.shape[0]):
-                alive.estimates[t] = self.means[t] * moments.total
-                alive.radius[t] = spreads[t] * reach + self.norms[t] * slack
-            return
-        for t in range(alive.n):
-            row = alive.rows[t]
-            alive.estimates[t] = self.means[row] * moments.total
-            alive.radius[t] = spreads[row] * reach + self.norms[row] * slack
-            for j in range(n_axes):
-                alive.estimates[t] += along[j] * self.along[j, row]
+        cdef int j
+        known.n_axes = <int> self.n_axes if with_axes else 0
+        for j in range(known.n_axes):
+            if self.single_axes:
+                known.along[j] = bm_kernels().dot_exact_f32(&self._axes32[j, 0], &query._exact[0], self.d)
+            else:
+                known.along[j] = bm_kernels().dot_exact_f64(&self._axes64[j, 0], &query._exact[0], self.d)
+            rest -= known.along[j] * known.along[j]
+        known.total, known.slack = moments.total, self.rounding * sqrt(moments.squares)
+        known.reach = sqrt(max(rest, 0.0) + self.rounding * moments.squares) * (1.0 + self.rounding)
+        return known
+
+    cdef void leave(self, MeasuredQuery query, Survivors alive) noexcept nogil:
+        """Let those of all atoms take part that can win: by means, and by axes where these leave many."""
+        cdef Sieve sieve = self._sieve_of(alive, query, False)
+        cdef bint leaves_most = self._sift_all(&sieve, False)
+        # An axis takes about as long as a row.
+        if leaves_most or (self.n_axes and sieve.n > alive.k + self.n_axes):
+            alive.n = sieve.n
+            sieve = self._sieve_of(alive, query, True)
+            if leaves_most:
+                self._sift_all(&sieve, True)
+            else:
+                self._sift_some(&sieve, alive.n)
+        alive.n = sieve.n
+
+    cdef Sieve _sieve_of(self, Survivors alive, MeasuredQuery query, bint with_axes) noexcept nogil:
+        """Nobody yet, with the room of these survivors."""
+        cdef Sieve sieve
+        sieve.query, sieve.absolute, sieve.k = self._look(query, with_axes), alive.absolute, alive.k
+        sieve.rows, sieve.estimates, sieve.radius = alive.rows, alive.estimates, alive.radius
+        sieve.lower, sieve.heap, sieve.bar, sieve.n, sieve.n_seen = alive.lower, alive.heap, -INFINITY, 0, 0
+        return sieve
+
+    cdef bint _sift_all(self, Sieve* sieve, bint with_axes) noexcept nogil:
+        """Let all atoms through, a few at a time, while they are in the cache.
+
+        If means leave most of the first eighth, that is said at once: axes leave out those that means do, and more.
+        """
+        cdef bm_certain known = self._known(with_axes)
+        cdef bint may_stop = self.n_axes > 0 and not with_axes
+        cdef int64_t start = 0, stop
+        while start < known.n:
+            stop = min(start + SIFTED, known.n)
+            _sift(sieve, &known, NULL, start, stop - start)
+            if may_stop and 8 * stop >= known.n and 2 * sieve.n > stop and sieve.n > sieve.k + self.n_axes:
+                return True
+            start = stop
+        _sift_again(sieve)
+        return False
+
+    cdef void _sift_some(self, Sieve* sieve, Py_ssize_t n) noexcept nogil:
+        """Let the first n survivors through once more, by axes."""
+        cdef bm_certain known = self._known(True)
+        cdef int64_t start = 0
+        while start < n:
+            _sift(sieve, &known, sieve.rows + start, 0, min(<int64_t> SIFTED, n - start))
+            start += SIFTED
+        _sift_again(sieve)
+
+    cdef void place(self, MeasuredQuery query, Survivors alive) noexcept nogil:
+        """Fill in where the survivors' products lie, by all axes."""
+        cdef bint with_axes = self.n_axes > 0
+        cdef bm_certain known = self._known(with_axes)
+        cdef bm_certain_query looked = self._look(query, with_axes)
+        bm_kernels().certain_intervals(&known, &looked, alive.rows, 0, alive.n, alive.estimates, alive.radius)
 
     def bound(self, Survivors alive, MeasuredQuery query, ScoreMap scores):
         """Fill in where the survivors' scores lie for certain. False where numbers are too large or small for squares."""
         if not query.is_fine:
             return False
         with nogil:
-            self.place(query, alive, False)
+            self.place(query, alive)
             scores.apply(alive)
             scores.widen(alive)
         return True
+
+
+cdef void _sift(Sieve* sieve, const bm_certain* known, const int64_t* rows, int64_t first, int64_t count) noexcept nogil:
+    """Let those through that reach the bar of all that have come so far: these rows, or as many from `first` on."""
+    cdef double[SIFTED] middle, radius, lower
+    cdef int64_t[SIFTED] places
+    cdef int64_t t, n_left
+    bm_kernels().certain_intervals(known, &sieve.query, rows, first, count, middle, radius)
+    if sieve.k == 1:
+        sieve.bar = max(sieve.bar, bm_kernels().largest_lower(middle, radius, count, sieve.absolute))
+    else:
+        bm_kernels().lower_ends(middle, radius, count, sieve.absolute, lower)
+        for t in range(count):
+            if sieve.n_seen < sieve.k or lower[t] > sieve.heap[0]:
+                keep_largest(lower[t], sieve.heap, min(sieve.n_seen, sieve.k), sieve.k)
+                sieve.n_seen += 1
+        if sieve.n_seen >= sieve.k:
+            sieve.bar = sieve.heap[0]
+    n_left = bm_kernels().reaching(middle, radius, count, sieve.absolute, sieve.bar, places)
+    for t in range(n_left):
+        sieve.rows[sieve.n + t] = first + places[t] if rows == NULL else rows[places[t]]
+        sieve.estimates[sieve.n + t] = middle[places[t]]
+        sieve.radius[sieve.n + t] = radius[places[t]]
+    sieve.n += n_left
+
+
+cdef void _sift_again(Sieve* sieve) noexcept nogil:
+    """Leave out those that came before the bar was as high as it is now."""
+    # The room of the lower ends is free, and of the same size as places are.
+    cdef int64_t* places = <int64_t*> sieve.lower
+    cdef int64_t t
+    sieve.n = bm_kernels().reaching(sieve.estimates, sieve.radius, sieve.n, sieve.absolute, sieve.bar, places)
+    for t in range(sieve.n):
+        sieve.rows[t], sieve.estimates[t], sieve.radius[t] = (
+            sieve.rows[places[t]], sieve.estimates[places[t]], sieve.radius[places[t]]
+        )

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport MAX_RUNGS, Codes
+from banditmips.core.kernels cimport bm_code_round
 from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors
 
@@ -28,7 +29,7 @@ cdef class RotatedQuery:
     cdef int64_t[MAX_RUNGS] fine_totals
     cdef void _rotate(self, const double* query) noexcept nogil
     cdef double _round(self, int n_bits, uint64_t* planes, int64_t* totals) noexcept nogil
-    cpdef make_fine(self)
+    cdef void make_fine(self) noexcept nogil
 
 
 cdef class CodeSource(Source):
@@ -36,11 +37,10 @@ cdef class CodeSource(Source):
     cdef ScoreMap scores
     cdef RotatedQuery rotated
     cdef object _query, _dither, _times
-    cdef const float* _scales
-    cdef const float* _errors
+    cdef bm_code_round round
     cdef int64_t* sums
     cdef double cell_time, atom_time, row_time, full_time, prepare_time, risk
-    cdef double deviation_of_rounding, quantile
+    cdef double quantile
     cdef readonly bint hopeless
     cdef readonly double time_spent
     cdef readonly int64_t n_cells_read
@@ -62,4 +62,4 @@ cdef class CodeSource(Source):
     cdef const int64_t* _rows(self) noexcept nogil
     cdef void _read_signs(self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes) noexcept nogil
     cdef void _read_all_bits(self) noexcept nogil
-    cdef int _estimate(self, int64_t rung, double step) except -1
+    cdef void _describe_round(self, int64_t size) noexcept

@@ -4,7 +4,7 @@ The query is rotated once, when the first cells are asked for, and rounded to a 
 Rounding is random (by the seed's dither), so that its error too is sub-Gaussian, with half a step for each cell.
 """
 
-from libc.math cimport INFINITY, fabs, isfinite, ldexp, sqrt
+from libc.math cimport fabs, isfinite, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -13,7 +13,7 @@ import numpy as np
 
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport ALIGNED, MAX_RUNGS, Codes
-from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.kernels cimport bm_code_round, bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
@@ -81,7 +81,7 @@ cdef class RotatedQuery:
         )
         return step
 
-    cpdef make_fine(self):
+    cdef void make_fine(self) noexcept nogil:
         """Round once more, finely."""
         if self.fine == NULL:
             self.fine = self.coarse + COARSE_BITS * self.codes.n_words
@@ -277,15 +277,16 @@ cdef class CodeSource(Source):
         cdef int64_t read = self.alive.n * (size - self.size if size <= n_cells else n_cells)
         self.n_multiplies += read
         self.n_cells_read += read
-        if size <= n_cells:
-            with nogil:
-                self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
-            self._estimate(self._rung(size), self.rotated.coarse_step)
-        else:
-            self.rotated.make_fine()
-            with nogil:
+        with nogil:
+            if size > n_cells:
+                self.rotated.make_fine()
                 self._read_all_bits()
-            self._estimate(self.codes.n_rungs, self.rotated.fine_step)
+            else:
+                self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
+        self._describe_round(size)
+        with nogil:
+            bm_kernels().code_estimates(&self.round, self._rows(), self.alive.n, self.sums, self.alive.estimates)
+            self.scores.apply(self.alive)
         self.size = size
         return 0
 
@@ -316,11 +317,10 @@ cdef class CodeSource(Source):
 
     cdef void _read_all_bits(self) noexcept nogil:
         """Products of the whole codes with the finely rounded query: ``sum over planes of 2^p (2 S_p - T)``."""
-        cdef int64_t n_words = self.codes.n_words, total = self.rotated.fine_totals[self.codes.n_rungs - 1]
+        cdef int64_t n_words = self.codes.n_words
         cdef int plane, n_planes = self.codes.n_bits - 1
         cdef Py_ssize_t t
-        for t in range(self.alive.n):
-            self.sums[t] = 0
+        memset(self.sums, 0, self.alive.n * sizeof(int64_t))
         # By Horner's rule, from the signs down.
         self._read_signs(0, self.codes.n_cells, self.rotated.fine, FINE_BITS)
         for plane in range(n_planes - 1, -1, -1):
@@ -330,68 +330,39 @@ cdef class CodeSource(Source):
                 &self.codes._finer[0, plane * n_words], n_planes * n_words, self._rows(), self.alive.n,
                 self.rotated.fine, n_words, FINE_BITS, n_words, self.sums,
             )
-        # Every plane's bits are 0 and 1 where its signs are -1 and 1.
-        cdef int64_t all_totals = total * ((1 << self.codes.n_bits) - 1)
-        for t in range(self.alive.n):
-            self.sums[t] = 2 * self.sums[t] - all_totals
 
-    cdef int _estimate(self, int64_t rung, double step) except -1:
-        """Turn sums into estimated scores."""
-        cdef Survivors alive = self.alive
+    cdef void _describe_round(self, int64_t size) noexcept:
+        """Say what the sums of so many cells mean; the quantile comes with the radii."""
         cdef Codes codes = self.codes
-        cdef double unit = self.rotated.unit, along = self.rotated.along, constant = self.rotated.on_centre
-        cdef int64_t total, row
-        cdef bint signs = rung < codes.n_rungs
-        cdef Py_ssize_t t
-        self._scales, self._errors = &codes._scales[rung, 0], &codes._errors[rung, 0]
-        total = self.rotated.coarse_totals[rung] if signs else 0
-        with nogil:
-            for t in range(alive.n):
-                row = alive.rows[t]
-                alive.estimates[t] = (
-                    step * <double> ((2 * self.sums[t] - total) if signs else self.sums[t]) * self._scales[row] * unit
-                    + along * codes._along[row] + constant
-                )
-            self.scores.apply(alive)
-        # Half a step for each cell, as a part of the norm of the code times its scale.
-        self.deviation_of_rounding = 0.5 * step
-        return 0
+        cdef RotatedQuery query = self.rotated
+        cdef bm_code_round* round = &self.round
+        cdef int64_t last = codes.n_rungs - 1, rung = self._rung(size) if size <= codes.n_cells else codes.n_rungs
+        round.scales, round.errors, round.along = &codes._scales[rung, 0], &codes._errors[rung, 0], &codes._along[0]
+        round.weight, round.n_cells = 2, min(size, codes.n_cells)
+        if rung <= last:
+            round.scales_of_signs = round.errors_of_signs = NULL
+            round.total, round.step = query.coarse_totals[rung], query.coarse_step
+        else:
+            round.scales_of_signs, round.errors_of_signs = &codes._scales[last, 0], &codes._errors[last, 0]
+            # Every plane's bits are 0 and 1 where its signs are -1 and 1.
+            round.total = query.fine_totals[last] * ((1 << codes.n_bits) - 1)
+            round.step = query.fine_step
+        round.unit, round.part, round.on_centre = query.unit, query.along, query.on_centre
+        # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
+        round.norm, round.width = query.norm, codes.rotation.width - 1.0
 
     cpdef int fill_radius(self, double quantile, double reach) except -1:
         """Fill in the radii, at so many deviations; `reach` as in `Survivors`."""
         cdef Survivors alive = self.alive
         cdef Codes codes = self.codes
-        # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
-        cdef double unit = self.rotated.unit, norm = self.rotated.norm, width = codes.rotation.width - 1.0
         # Of the rotation, and of what the atom has along the centre, which was summed from rounded differences: no
         # matter of chance, so nothing of it is taken off by `reach`.
-        cdef double slack = 4.0 * codes.rotation.rounding * norm
-        slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / unit
-        slack /= reach
-        cdef double half_step = self.deviation_of_rounding
-        cdef bint signs = self.size <= codes.n_cells
-        cdef int64_t row, last = codes.n_rungs - 1
-        cdef double root = sqrt(<double> self.size), size_of_code, error, scale_of_signs, error_of_signs, deviation
-        cdef Py_ssize_t t
+        cdef double slack = 4.0 * codes.rotation.rounding * self.rotated.norm
+        slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / self.rotated.unit
         alive.reach, self.quantile = reach, reach * quantile
+        self.round.quantile, self.round.slack = quantile, slack / reach
         with nogil:
-            for t in range(alive.n):
-                row = alive.rows[t]
-                error = self._errors[row]
-                if not isfinite(error):  # nothing is known of this atom
-                    alive.radius[t] = INFINITY
-                    continue
-                if signs:  # norm of the code times its scale
-                    size_of_code = root * self._scales[row]
-                else:  # |x|^2 scale^2 = error^2 (D - 1) + |r|^2, and |r|^2 from the same equation for the signs
-                    scale_of_signs, error_of_signs = codes._scales[last, row], codes._errors[last, row]
-                    size_of_code = sqrt(error * error * width + max(
-                        codes.n_cells * scale_of_signs * scale_of_signs - error_of_signs * error_of_signs * width, 0.0
-                    ))
-                deviation = sqrt(error * error * norm * norm + half_step * half_step * size_of_code * size_of_code)
-                # At delta = 0 the quantile is infinite; what does not deviate is known all the same. The unit comes last:
-                # squares of it might be too large or too small.
-                alive.radius[t] = unit * ((quantile * deviation if deviation > 0.0 else 0.0) + slack * size_of_code)
+            bm_kernels().code_radii(&self.round, self._rows(), alive.n, alive.radius)
             self.scores.widen(alive)
         return 0
 
@@ -399,9 +370,8 @@ cdef class CodeSource(Source):
         """Leave out those that are beaten."""
         cdef Py_ssize_t t, kept = 0
         for t in range(self.alive.n):
-            if not self.alive.beaten[t]:
-                self.sums[kept] = self.sums[t]
-                kept += 1
+            self.sums[kept] = self.sums[t]
+            kept += not self.alive.beaten[t]
         self.alive.compact()
         return 0
 

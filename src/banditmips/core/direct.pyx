@@ -4,17 +4,15 @@ A plain query is one row of floats to atoms in an array, for inner products, wit
 turns out not to be plain is left to `banditmips.race.query`, which does the same things for every option.
 """
 
-from libc.math cimport INFINITY, fabs, isfinite
-from libc.stdint cimport int64_t
-
+from libc.math cimport INFINITY, isfinite
 cimport numpy as cnp
 
 from banditmips.core.certain cimport CertainBounds, MeasuredQuery, are_fine
-from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
+from banditmips.core.kernels cimport BM_STRETCH
 from banditmips.core.plain cimport PlainKind
 from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
-from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+from banditmips.core.survivors cimport Survivors, ranked
 
 
 cdef class Direct:
@@ -49,34 +47,8 @@ cdef class Direct:
         """Those that certain bounds leave, with where their scores lie."""
         cdef Survivors alive = Survivors.with_room(self.n, self.k, self.absolute)
         with nogil:
-            self.bounds.place(query, alive, True)
-            self._keep_best(alive, self.n, True)
-        # An axis takes about as long as a row.
-        if self.bounds.n_axes and alive.n > self.k + self.bounds.n_axes:
-            with nogil:
-                self.bounds.place(query, alive, False)
-                self._keep_best(alive, alive.n, False)
+            self.bounds.leave(query, alive)
         return alive
-
-    cdef void _keep_best(self, Survivors alive, Py_ssize_t n, bint are_all) noexcept nogil:
-        """Move together those of the first n that reach the bar; `are_all` if they are all atoms, one after another."""
-        cdef Py_ssize_t t
-        cdef int64_t place
-        cdef double bar
-        if self.k == 1:
-            bar = bm_kernels().largest_lower(alive.estimates, alive.radius, n, self.absolute)
-        else:
-            for t in range(n):
-                alive.lower[t] = (fabs(alive.estimates[t]) if self.absolute else alive.estimates[t]) - alive.radius[t]
-            bar = kth_largest(alive.lower, n, self.k, alive.heap)
-        # The room of the lower ends is free by now, and of the same size as places are.
-        cdef int64_t* places = <int64_t*> alive.lower
-        alive.n = bm_kernels().reaching(alive.estimates, alive.radius, n, self.absolute, bar, places)
-        for t in range(alive.n):
-            place = places[t]
-            alive.rows[t] = place if are_all else alive.rows[place]
-            alive.estimates[t] = alive.estimates[place]
-            alive.radius[t] = alive.radius[place]
 
     cpdef tuple finish(self, Survivors alive, MeasuredQuery query):
         """Exact scores of survivors that are few, the most promising first, some at a time, as long as they can win.

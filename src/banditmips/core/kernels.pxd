@@ -32,6 +32,7 @@ cdef extern from "c/kernels.h" nogil:
         BM_BYTE_ATOMS
         BM_BYTES_ABREAST
         BM_BYTE_QUERIES
+        BM_MOST_AXES
 
     cdef enum bm_objective:
         BM_PRODUCTS
@@ -79,6 +80,38 @@ cdef extern from "c/kernels.h" nogil:
         int64_t n
         int64_t d
         int dtype
+
+    cdef struct bm_certain:
+        const double *means
+        const double *norms
+        const double *spreads
+        const float *along
+        int64_t n
+
+    cdef struct bm_certain_query:
+        double total
+        double reach
+        double slack
+        double *along
+        int n_axes
+
+    cdef struct bm_code_round:
+        const float *scales
+        const float *errors
+        const float *scales_of_signs
+        const float *errors_of_signs
+        const double *along
+        int64_t weight
+        int64_t total
+        int64_t n_cells
+        double step
+        double unit
+        double part
+        double on_centre
+        double norm
+        double width
+        double quantile
+        double slack
 
     cdef struct bm_dither:
         const uint16_t *own
@@ -210,6 +243,23 @@ cdef extern from "c/kernels.h" nogil:
         void (*bit_sums)(
             const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
             const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words, int64_t *sums
+        ) noexcept nogil
+
+        void (*certain_intervals)(
+            const bm_certain *known, const bm_certain_query *query, const int64_t *rows, int64_t first, int64_t n,
+            double *middle, double *radius
+        ) noexcept nogil
+        void (*code_estimates)(
+            const bm_code_round *round, const int64_t *rows, int64_t n, const int64_t *sums, double *middle
+        ) noexcept nogil
+        void (*code_radii)(const bm_code_round *round, const int64_t *rows, int64_t n, double *radius) noexcept nogil
+        void (*give_up_overflowed)(double *middle, double *radius, int64_t n) noexcept nogil
+        void (*lower_ends)(
+            const double *middle, const double *radius, int64_t n, int absolute, double *lower
+        ) noexcept nogil
+        int64_t (*mark_beaten)(
+            const double *middle, const double *radius, int64_t n, int absolute, double reach, double bar,
+            uint8_t *beaten
         ) noexcept nogil
         void (*row_bytes)(
             const float *v, int64_t count, const bm_dither *dither, int8_t *bytes, bm_bytes *out

@@ -7,7 +7,7 @@ whatever rule says who is beaten. A trace is a record of what this loop did.
 from libc.math cimport INFINITY, fabs, isnan
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 import numpy as np
 
@@ -148,8 +148,8 @@ cdef class Outcome:
     def best_exactly(self, Py_ssize_t k, bint absolute, Exact exact):
         """The k best survivors with their exact scores, best first, and the multiplies of everything."""
         places = self.best(k, absolute)
-        rows, scores = self.survivors[places], self.scores[places]
-        if self.exact.all():
+        rows, scores = self.survivors.take(places), self.scores.take(places)
+        if memchr(cnp.PyArray_DATA(self.exact), 0, self.exact.shape[0]) == NULL:
             return (rows, scores), self.n_multiplies
         left = np.flatnonzero(~self.exact[places])
         if left.size:

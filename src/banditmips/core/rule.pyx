@@ -29,8 +29,9 @@ from libc.string cimport memset
 import numpy as np
 from scipy.special import stdtrit
 
+from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
-from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+from banditmips.core.survivors cimport Survivors, kth_largest
 
 cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
@@ -49,16 +50,15 @@ def share_of_round(int number):
 
 cdef Py_ssize_t drop_by_intervals(Survivors alive) noexcept nogil:
     """Mark the atoms that cannot reach the k-th largest lower end, or the bar; return how many."""
-    cdef Py_ssize_t t, n_beaten = 0
+    cdef Py_ssize_t t, n_beaten
     cdef double bar = alive.bar
     if alive.n > alive.k:
-        for t in range(alive.n):
-            alive.lower[t] = ranked(alive, t) - alive.radius[t]
+        bm_kernels().lower_ends(alive.estimates, alive.radius, alive.n, alive.absolute, alive.lower)
         bar = max(bar, kth_largest(alive.lower, alive.n, alive.k, alive.heap))
-    for t in range(alive.n):
-        # A comparison with NaN is False: what cannot be compared stays.
-        alive.beaten[t] = ranked(alive, t) + alive.reach * alive.radius[t] < bar
-        n_beaten += alive.beaten[t]
+    # A comparison with NaN is False: what cannot be compared stays.
+    n_beaten = bm_kernels().mark_beaten(
+        alive.estimates, alive.radius, alive.n, alive.absolute, alive.reach, bar, alive.beaten
+    )
     if alive.n - n_beaten < alive.k:
         # Intervals that miss can end below exact scores that are known, even those of the atoms themselves.
         for t in range(alive.n):

@@ -2,7 +2,7 @@
 
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -187,13 +187,10 @@ cdef class Survivors:
     cdef void compact(self) noexcept nogil:
         """Leave out those that have lost."""
         cdef Py_ssize_t t, kept = 0
-        for t in range(self.n):
-            if self.beaten[t]:
-                continue
+        for t in range(self.n):  # no branches: who has lost is as good as random
             self.rows[kept] = self.rows[t]
             self.estimates[kept] = self.estimates[t]
             self.radius[kept] = self.radius[t]
-            kept += 1
+            kept += not self.beaten[t]
         self.n = kept
-        for t in range(kept):
-            self.beaten[t] = 0
+        memset(self.beaten, 0, kept)

@@ -121,10 +121,6 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     direct = DirectSearch(atoms, k, options, len(rows))
     if not direct.serves:
         return None
-    together = Together(atoms, k, options)
-    measured = together.measure(rows)
-    if not measured.fine.all():
-        return None
     account = None if direct.times is None else Account(direct.times.full, len(rows), direct.more_time)
     begun: list[Answer | Waiting] = []
     for start in range(0, len(rows), ASKED_TOGETHER):
@@ -147,7 +143,9 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     answers = {place: one for place, one in enumerate(begun) if isinstance(one, Answer)}
     places = [place for place in range(len(rows)) if place not in answers]
     if places:
-        found = together.best(at_places(rows, places), measured.at(places), None)
+        together, left = Together(atoms, k, options), at_places(rows, places)
+        measured = together.measure(left)
+        found = together.best(left, measured, None) if measured.fine.all() else None
         if found is None:
             return None
         waiting = {place: one.begun for place, one in enumerate(begun) if isinstance(one, Waiting)}

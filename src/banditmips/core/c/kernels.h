@@ -84,6 +84,34 @@ enum {
     BM_BYTE_QUERIES = 64,   /* and with how many queries at most */
 };
 
+/* What is known of each of n atoms for certain: the mean of its entries, its norm, the norm of what means and axes leave of it,
+ * and its products with the axes, those of all atoms with the first axis first */
+struct bm_certain {
+    const double *means, *norms, *spreads;
+    const float *along;
+    int64_t n;
+};
+
+enum { BM_MOST_AXES = 8 };
+
+/* What is known of a query: its sum, its products with so many axes, the norm of what these leave of it, and by what part of
+ * an atom's norm rounding may be wrong */
+struct bm_certain_query {
+    double total, reach, slack;
+    double along[BM_MOST_AXES];
+    int n_axes;
+};
+
+/* A round on codes, as far as it is the same for all atoms. Of every atom: `scales` and `errors` of its code, and its product
+ * `along` the centre. Where all bits of codes are read, also those of the signs alone; else these are NULL. */
+struct bm_code_round {
+    const float *scales, *errors, *scales_of_signs, *errors_of_signs;
+    const double *along;
+    int64_t weight, total, n_cells;      /* `weight` times a sum less `total` is the product of code and rounded query */
+    double step, unit, part, on_centre;  /* of the query: step of rounding, its unit, part and product along the centre */
+    double norm, width, quantile, slack; /* its norm, D - 1, deviations of the radius, and what is no matter of chance */
+};
+
 /* Random numbers of the coordinates of a stretch: those by which numbers are rounded, in units of 2^-16, and the upper bytes
  * of those by which the numbers are rounded that they will be multiplied with. */
 struct bm_dither {
@@ -281,6 +309,25 @@ struct bm_kernels {
     void (*bit_sums)(const uint64_t *codes, int64_t code_stride_words, const int64_t *rows, int64_t n_rows,
                      const uint64_t *query_planes, int64_t plane_stride_words, int n_planes, int64_t n_words,
                      int64_t *sums);
+
+    /* ---- Intervals of n atoms: those in `rows`, or where that is NULL those from the first on ---- */
+
+    /* mean * total + sum(along * along), give or take spread * reach + norm * slack; first: atom number `first` */
+    void (*certain_intervals)(const struct bm_certain *known, const struct bm_certain_query *query, const int64_t *rows,
+                              int64_t first, int64_t n, double *middle, double *radius);
+
+    /* Estimates from the sums of a round, and the radii of their intervals: infinite where an error is */
+    void (*code_estimates)(const struct bm_code_round *round, const int64_t *rows, int64_t n, const int64_t *sums,
+                           double *middle);
+    void (*code_radii)(const struct bm_code_round *round, const int64_t *rows, int64_t n, double *radius);
+
+    /* An infinite radius where an interval's end is not finite, and 0 for a middle that is not */
+    void (*give_up_overflowed)(double *middle, double *radius, int64_t n);
+
+    /* lower = middle or |middle| less radius; beaten = (middle or |middle|) + reach * radius < bar, of which there are so many */
+    void (*lower_ends)(const double *middle, const double *radius, int64_t n, int absolute, double *lower);
+    int64_t (*mark_beaten)(const double *middle, const double *radius, int64_t n, int absolute, double reach, double bar,
+                           uint8_t *beaten);
 
     /* ---- Sampled cells ---- */
 

@@ -27,6 +27,7 @@
 #include "text_rotation.h"
 #include "text_codes.h"
 #include "text_bit_sums.h"
+#include "text_intervals.h"
 #include "text_bytes.h"
 
 #define OF_BOTH(name) .name##_f32 = name##_f32, .name##_f64 = name##_f64,
@@ -68,6 +69,12 @@ const struct bm_kernels BM_KERNELS = {
     .pack_grid = pack_grid,
     .prefix_sizes = prefix_sizes,
     .bit_sums = bit_sums,
+    .certain_intervals = certain_intervals,
+    .code_estimates = code_estimates,
+    .code_radii = code_radii,
+    .give_up_overflowed = give_up_overflowed,
+    .lower_ends = lower_ends,
+    .mark_beaten = mark_beaten,
     OF_BOTH(cell_terms)
     .cell_spread = cell_spread,
     OF_BOTH(cell_scatter)

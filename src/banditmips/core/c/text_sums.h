@@ -264,7 +264,17 @@ static int64_t reaching(const double *middle, const double *radius, int64_t n, i
             }
             if (largest_lane(top) < bar && !isnan(sum_f64(sum))) continue;
         }
-        for (int64_t j = start; j < end; j++) {
+        int64_t j = start;
+#if BM_VECTOR_BYTES == 64
+        for (; end - j >= LANES_f64; j += LANES_f64) { /* what is written behind the last place has room: count <= j */
+            const v_f64 m = load_f64(middle + j), upper = (absolute ? abs_f64(m) : m) + load_f64(radius + j);
+            const __mmask8 reach = _mm512_cmp_pd_mask(upper, (v_f64){0} + bar, _CMP_NLT_UQ);
+            const __m512i here = _mm512_add_epi64(_mm512_set1_epi64(j), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+            _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi64(reach, here));
+            count += _mm_popcnt_u32(reach);
+        }
+#endif
+        for (; j < end; j++) {
             LOAD_UNALIGNED(double, m, middle + j);
             LOAD_UNALIGNED(double, r, radius + j);
             places[count] = j;
