@@ -316,9 +316,9 @@ class _Begun(Query):
         """Begin, or begin again; `n_spent` multiplies came before. Most queries go the short way of `codes`, if any."""
         ended = None
         if races and codes is not None and codes.serves:
-            ended = codes.outcome(self._atoms, self._given, self._excluded, self.n_sharing)
+            ended = codes.outcome(self._atoms, self._row, self._excluded, self.n_sharing)
         if ended is None:
-            self._given = as_finite(self._given, self.where)
+            self._row = as_finite(self._row, self.where)
             with metered() as meter:
                 ended = self.outcome() if races else self.leave_to_products()
             self.bytes_read += meter.bytes_read

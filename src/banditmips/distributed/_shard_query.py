@@ -79,6 +79,7 @@ class ShardQuery(Query):
         self._room = self._given if fits else room
         self._take_room()
         super().__init__(shard.known(options), self._room, batch.k, options, excluded)
+        _ = self._situation  # while the room is this query's
         self._first_row = shard.first_row
         self._alive: Survivors | None = None
         self._source: _PausingSource | None = None

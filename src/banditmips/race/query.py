@@ -65,7 +65,7 @@ class Query:
         excluded: NDArray[np.bool_] | None,
         n_sharing: int = 1,
     ) -> None:
-        self._atoms, self._given, self._excluded = atoms, query, excluded
+        self._atoms, self._row, self._excluded = atoms, query, excluded
         self.n_sharing = n_sharing
         self._options = options
         self._k = k
@@ -82,7 +82,7 @@ class Query:
 
     @cached_property
     def _situation(self) -> Situation:
-        query = np.ascontiguousarray(self._given, dtype=np.float64)
+        query = np.ascontiguousarray(self._row, dtype=np.float64)
         return Situation(self._atoms, query, self._k, self._options)
 
     @cached_property
