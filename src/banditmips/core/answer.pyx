@@ -5,8 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from banditmips.core.certain cimport ScoreMap
-from banditmips.core.certain import CertainBounds, MeasuredQuery
+from banditmips.core.certain cimport CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source cimport PROBED, CodeSource
 from banditmips.core.codes cimport Codes
 from banditmips.core.exact cimport Exact
@@ -70,8 +69,14 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     Outcome
         ``handed_over`` where the full product of all atoms would be faster.
     """
-    if known.bounds is not None and known.bounds.bound(alive, MeasuredQuery(query), scores):
-        if drop_by_intervals(alive):
+    cdef CertainBounds bounds = known.bounds
+    cdef MeasuredQuery measured
+    if bounds is not None:
+        measured = MeasuredQuery(query)
+        if alive.n == known.codes.n and scores.is_identity() and measured.is_fine:
+            with nogil:
+                bounds.leave(measured, alive)
+        elif bounds.bound(alive, measured, scores) and drop_by_intervals(alive):
             alive.compact()
     return answer_survivors(known, alive, query, scores, exact, limits, times)
 

@@ -10,6 +10,7 @@ cdef class ScoreMap:
     cdef const double[::1] _factors, _offsets
     cdef bint _has_factors, _has_offsets
     cdef double rounding
+    cdef bint is_identity(self) noexcept nogil
     cdef void apply(self, Survivors alive) noexcept nogil
     cdef void widen(self, Survivors alive) noexcept nogil
 

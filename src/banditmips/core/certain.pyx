@@ -39,6 +39,10 @@ cdef class ScoreMap:
             sums = sums * self.factors[rows]
         return sums if self.offsets is None else sums + self.offsets[rows]
 
+    cdef bint is_identity(self) noexcept nogil:
+        """Whether scores are inner products."""
+        return not self._has_factors and not self._has_offsets
+
     cdef void apply(self, Survivors alive) noexcept nogil:
         """Turn estimates of inner products into those of scores."""
         cdef Py_ssize_t t
