@@ -1,0 +1,101 @@
+"""Races on codes that are prepared once go as those that look at everything anew."""
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips._search_options import Options
+from banditmips.race.code_search import code_search
+from banditmips.race.query import Query
+
+K = 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(7)
+    atoms = (rng.normal(size=(120, 1)) + rng.normal(size=(120, 3_000))).astype(np.float32)
+    return atoms, (0.3 + rng.normal(size=(6, 3_000))).astype(np.float32)
+
+
+def atom_set_of(atoms, **parameters):
+    return bm.BanditMIPS(**parameters).fit(atoms)._atom_set
+
+
+CASES = [
+    {},
+    {"epsilon": 30.0},
+    {"budget": 150_000},
+    {"absolute": True},
+    {"rescore": False},
+    {"objective": "cosine"},
+    {"objective": "correlation"},
+    {"objective": "neg_sqeuclidean"},
+    {"objective": "cosine", "rescore": False, "epsilon": 1e-3},
+    {"delta": 0.1, "trace": True},
+]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_race_is_the_same_in_both_ways(data, case, masked):
+    atoms, queries = data
+    known = atom_set_of(atoms)
+    # By the clock, all products of so small a matrix take less than any race.
+    options = Options(**case, minimise="multiplies")
+    excluded = np.arange(len(atoms)) % 5 == 2 if masked else None
+    search = code_search(known, K, options)
+    assert search.serves
+    n_rounds = 0
+    for row in queries:
+        short = search.outcome(known, row, excluded)
+        long = Query(known, row.astype(np.float64), K, options, excluded).outcome()
+        assert short is not None
+        for name in ("survivors", "scores", "radius", "exact"):
+            np.testing.assert_array_equal(getattr(short, name), getattr(long, name))
+        for name in ("n_multiplies", "n_rounds", "n_survivors", "n_raced", "stop_reason", "delta_spent"):
+            assert getattr(short, name) == getattr(long, name)
+        assert len(short.rounds) == len(long.rounds)
+        n_rounds += short.n_rounds
+    assert n_rounds > 0
+
+
+def test_what_was_prepared_comes_again_for_the_same_options_alone(data):
+    known, options = atom_set_of(data[0]), Options(epsilon=1.0)
+    search = code_search(known, K, options)
+    assert code_search(known, K, options) is search
+    assert code_search(known, K + 1, options) is not search
+    assert code_search(known, K, Options(epsilon=1.0)) is not search
+    for t in range(100):  # what is remembered does not grow without end
+        code_search(known, K, Options(epsilon=float(t)))
+    assert len(known.prepared["code searches"]) <= 64
+
+
+@pytest.mark.parametrize(
+    "row",
+    [np.zeros(3_000), np.full(3_000, 1e200), np.full(3_000, np.nan), np.arange(3_000), np.eye(1, 3_000)[0]],
+    ids=["zero", "huge", "NaN", "integers", "one entry"],
+)
+def test_queries_out_of_the_ordinary_go_the_long_way(data, row):
+    known, options = atom_set_of(data[0]), Options(minimise="multiplies")
+    assert code_search(known, K, options).outcome(known, row, None) is None
+
+
+def test_who_is_not_served(data):
+    atoms, _ = data
+    known = atom_set_of(atoms)
+    for case in ({"objective": "neg_l1"}, {"delta": 0.0}, {"bound": "paired"}, {"sampling": "uniform"}):
+        assert not code_search(known, K, Options(**case)).serves
+    assert not code_search(atom_set_of(atoms, layout="none"), K, Options()).serves
+    tiny = atoms.astype(np.float64)
+    tiny[4] *= 1e-150
+    assert not code_search(atom_set_of(tiny), K, Options(objective="cosine")).serves
+    assert code_search(atom_set_of(tiny), K, Options()).serves
+
+
+def test_a_score_that_overflows_is_told_by_the_long_way(data):
+    atoms = np.full((4, 500), 1e300)
+    atoms *= np.arange(1, 5)[:, np.newaxis]
+    index = bm.BanditMIPS(minimise="multiplies").fit(atoms)
+    with pytest.raises(ValueError, match="atom"):
+        index.search(np.full(500, 1e8), k=2, epsilon=1.0)
