@@ -229,3 +229,19 @@ def test_missing_faiss_is_named(monkeypatch):
 def test_bad_parameters_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         HNSWMIPS(**arguments)
+
+
+def test_a_walk_that_finds_fewer_than_k_says_so_without_a_warning(monkeypatch):
+    """FAISS fills up with the smallest single precision number and -1."""
+    atoms, queries = data(n=30)
+    index = HNSWMIPS(ef_search=8).fit(atoms)
+    walk = index._index.search
+
+    def lost(query, n_wanted, params):
+        products, found = walk(query, n_wanted, params=params)
+        products[0, 2:], found[0, 2:] = np.finfo(np.float32).min, -1
+        return products, found
+
+    monkeypatch.setattr(index._index, "search", lost)
+    result = index.search(queries[0], 4)
+    assert (result.indices >= 0).sum() == 2

@@ -91,8 +91,9 @@ class HNSWMIPS(Baseline):
             )
             n_products = faiss.cvar.hnsw_stats.ndis
         # Where the walk found fewer, FAISS gives the smallest single there is, and less than that is needed here.
-        kth_product = float(products[0, k - 1])
-        wanted = (products[0] >= kth_product - _ROUNDING * abs(kth_product)) & (found[0] >= 0)
+        products = products[0].astype(np.float64)
+        kth_product = float(products[k - 1])
+        wanted = (products >= kth_product - _ROUNDING * abs(kth_product)) & (found[0] >= 0)
         entry_point = 1
         return Candidates(found[0][wanted], n_multiplies=(n_products + entry_point) * query.size)
 
