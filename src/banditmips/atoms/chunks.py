@@ -148,6 +148,11 @@ class ChunkReader:
         self._underway: dict[int, Future[NDArray[Any]]] = {}
         self._cached_bytes = sum(array.nbytes for array in self._cache.values())
 
+    @property
+    def cached_bytes(self) -> int:
+        """Memory that the cached chunks take now."""
+        return self._cached_bytes
+
     def read(self, chunk: int, keep: bool = True) -> NDArray[Any]:
         """Return a chunk; it is shared, so it must not be changed. Without `keep` it is not kept for later."""
         if not 0 <= chunk < self.n_chunks:
