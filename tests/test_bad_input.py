@@ -60,7 +60,7 @@ BAD_ATOMS = {
     "no coordinates": (np.empty((N, 0)), ValueError, ["atoms", "empty", "(6, 0)"]),
     "one dimension": (ATOMS[0], ValueError, ["atoms", "matrix", "1 dimensions"]),
     "three dimensions": (ATOMS[np.newaxis], ValueError, ["atoms", "matrix", "3 dimensions", "(1, 6, 40)"]),
-    "objects": (ATOMS.astype(object), TypeError, ["atoms", "real numbers", "object"]),
+    "objects": (ATOMS.astype(object), TypeError, ["atoms", "real numbers", "object", "to_numpy"]),
     "complex": (ATOMS.astype(complex), TypeError, ["atoms", "real numbers", "complex128"]),
     "strings": (ATOMS.astype(str), TypeError, ["atoms", "real numbers", "<U"]),
     "dates": (np.zeros((N, D), dtype="M8[s]"), TypeError, ["atoms", "real numbers", "datetime64"]),

@@ -225,7 +225,9 @@ def _plain_tensor(name: str, value: Any) -> Any:
 
 def _check_dtype(name: str, dtype: np.dtype[Any]) -> None:
     if dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}")
+        # What pandas makes of columns that may lack values.
+        hint = ": convert them first, a pandas frame by frame.to_numpy(dtype=float)" if dtype.kind == "O" else ""
+        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}{hint}")
 
 
 def _check_atoms_shape(shape: tuple[int, ...]) -> None:

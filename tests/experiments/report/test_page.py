@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import pytest
+from matplotlib.figure import Figure
 
 from banditmips.experiments.report import write_report
 from banditmips.experiments.report.chart import Axis, Chart, Mark, Panel, Series
@@ -320,6 +321,32 @@ def test_whole_figures_have_titles_and_legends(tmp_path, n_panels):
     for label in ("BanditMIPS", "NEQ-MIPS", SOURCES["paper"].label, SOURCES["published"].label):
         assert text.count(f">{label}</text>") == 1
     assert SOURCES["ours"].label not in text
+
+
+@pytest.mark.parametrize("n_panels", [1, 4])
+def test_legends_fit_the_width_of_a_figure(tmp_path, monkeypatch, n_panels):
+    marks = (Mark(1.0, 5.0, 4.0, 6.0, ""),)
+    names = ("BanditMIPS", "BanditMIPS-alpha", "Bucket_AE, exact norms", "BoundedME, true range", "NAPG-MIPS")
+    series = tuple(
+        Series(name, style_of(name), source, marks, ()) for name in names for source in SOURCES if source != "reference"
+    )
+    panel = Panel("A panel", Axis("d", log=True), Axis("accuracy", log=False, limits=(0, 10)), series)
+    drawn = []
+    save = Figure.savefig
+
+    def remember(figure, *arguments, **options):
+        drawn.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", remember)
+    write_pictures(Chart("figure1", "A title", "", (panel,) * n_panels), tmp_path)
+    figure = drawn[-1]
+    room = figure.bbox
+    for legend in figure.legends:
+        box = legend.get_window_extent()
+        assert room.x0 <= box.x0
+        assert box.x1 <= room.x1
+        assert room.y0 <= box.y0 + 1.0
 
 
 def test_swatches_differ_as_the_curves_do():

@@ -120,9 +120,7 @@ def write_pictures(chart: Chart, directory: Path) -> None:
     """Write a whole figure, with title and legend, as ``KEY.svg`` and ``KEY.png``."""
     n_columns = min(2, len(chart.panels))
     n_rows = -(-len(chart.panels) // n_columns)
-    n_legend_columns = 4 if n_columns == 2 else 2
-    # Two lists side by side would need more room: names first, then sources, each begun on a line of its own.
-    n_lines = sum(-(-len(part) // n_legend_columns) for part in (chart.legend(), chart.sources()))
+    n_lines = -(-len(chart.legend()) // (2 * n_columns)) - (-len(chart.sources()) // n_columns)
     title = textwrap.wrap(chart.title, int(12.5 * _PANEL_SIZE[0] * n_columns))
     legend_height, title_height = 0.26 * n_lines + 0.2, 0.15 + 0.22 * len(title)
     row_height = _PANEL_SIZE[1] + _PANEL_TITLE
@@ -136,7 +134,7 @@ def write_pictures(chart: Chart, directory: Path) -> None:
             _draw(axes, panel)
             axes.set_title(panel.title, fontsize=10.5)
         figure.suptitle("\n".join(title), fontsize=12, fontweight="bold", y=1 - 0.1 / height, va="top")
-        _draw_legends(figure, chart, n_legend_columns, legend_height / height)
+        _draw_legends(figure, chart, n_columns, legend_height / height)
         with replacing(directory / f"{chart.key}.svg") as file:
             figure.savefig(file, format="svg", metadata={"Date": None})
         with replacing(directory / f"{chart.key}.png") as file:
@@ -151,9 +149,10 @@ def _add_axes(figure: Any, left: float, bottom: float) -> Any:
     return figure.add_axes((x / width, y / height, size[0] / width, size[1] / height))
 
 
-def _draw_legends(figure: Any, chart: Chart, n_columns: int, top: float) -> None:
+def _draw_legends(figure: Any, chart: Chart, n_panels: int, top: float) -> None:
+    """Draw the names, two to the width of a panel, and below them the sources, which are half sentences: one."""
     line_height = 0.26 / figure.get_size_inches()[1]
-    for handles in (_name_handles(chart), _source_handles(chart)):
+    for handles, n_columns in ((_name_handles(chart), 2 * n_panels), (_source_handles(chart), n_panels)):
         figure.legend(
             handles=handles,
             loc="upper center",
