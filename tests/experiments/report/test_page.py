@@ -324,13 +324,14 @@ def test_whole_figures_have_titles_and_legends(tmp_path, n_panels):
 
 
 @pytest.mark.parametrize("n_panels", [1, 4])
-def test_legends_fit_the_width_of_a_figure(tmp_path, monkeypatch, n_panels):
-    marks = (Mark(1.0, 5.0, 4.0, 6.0, ""),)
+def test_legends_and_labels_fit_the_width_of_a_figure(tmp_path, monkeypatch, n_panels):
+    marks = (Mark(1.0, 5e-5, 4e-5, 6e-5, ""),)
     names = ("BanditMIPS", "BanditMIPS-alpha", "Bucket_AE, exact norms", "BoundedME, true range", "NAPG-MIPS")
     series = tuple(
         Series(name, style_of(name), source, marks, ()) for name in names for source in SOURCES if source != "reference"
     )
-    panel = Panel("A panel", Axis("d", log=True), Axis("accuracy", log=False, limits=(0, 10)), series)
+    failures = Axis("share of failures", log=True, unit="", limits=(1e-5, 1.0))
+    panel = Panel("A panel", Axis("d", log=True), failures, series)
     drawn = []
     save = Figure.savefig
 
@@ -347,6 +348,8 @@ def test_legends_fit_the_width_of_a_figure(tmp_path, monkeypatch, n_panels):
         assert room.x0 <= box.x0
         assert box.x1 <= room.x1
         assert room.y0 <= box.y0 + 1.0
+    for axes in figure.axes:
+        assert axes.yaxis.label.get_window_extent().x0 >= room.x0
 
 
 def test_swatches_differ_as_the_curves_do():

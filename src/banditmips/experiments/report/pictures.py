@@ -20,7 +20,7 @@ __all__ = ["panel_svg", "swatch_svg", "write_pictures"]
 
 # In inches: a panel, its margins on the left and below, and what its title takes above it in a whole figure.
 _PANEL_SIZE = (5.4, 3.9)
-_MARGINS = (0.72, 0.53)
+_MARGINS = (0.86, 0.53)
 _PANEL_TITLE = 0.3
 _TEXT = "#1a1a1a"
 _SETTINGS = {
