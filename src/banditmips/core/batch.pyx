@@ -129,7 +129,9 @@ cdef class PlainBatch(PlainProducts):
         cdef cnp.npy_intp[2] shape = [m, self.k]
         # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards; and this way round BLAS
         # is up to a fifth faster.
-        cdef cnp.ndarray products = np.ascontiguousarray(np.dot(atoms, rows.T).T)
+        cdef cnp.ndarray products
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
+            products = np.ascontiguousarray(np.dot(atoms, rows.T).T)
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
