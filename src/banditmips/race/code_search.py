@@ -125,7 +125,8 @@ class CodeSearch:
         query, n = MeasuredQuery(row), atoms.store.shape[0]
         candidates = candidates_of(n, excluded, atoms.removed)
         n_candidates = n if candidates is None else candidates.size
-        if not query.is_fine or not self._pays(atoms, n_candidates, n_sharing):
+        times = self._times if n_sharing == 1 else race_times(atoms, self.options, n_sharing)
+        if not query.is_fine or not self._pays(atoms, n_candidates, n_sharing, times):
             return None
         vector = query.exact
         if self._objective == "correlation":
@@ -141,7 +142,6 @@ class CodeSearch:
         exact = RowsExact(rows, vector, self._code, terms, None, _give_up)
         exact.row_cost = query.n_nonzero if self._code == PRODUCT else vector.size
         alive = Survivors(candidates, n_candidates, self._k, self.options.absolute)
-        times = self._times if n_sharing == 1 else race_times(atoms, self.options, n_sharing)
         try:
             # Scores that overflow are caught where they become exact.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -152,15 +152,12 @@ class CodeSearch:
             return None
         return outcome
 
-    def _pays(self, atoms: AtomSet, n_candidates: int, n_sharing: int) -> bool:
+    def _pays(self, atoms: AtomSet, n_candidates: int, n_sharing: int, times: Times) -> bool:
         """Whether there is anybody to leave out, and all products take longer than a race at its best."""
         if n_candidates <= self._k:
             return False
-        if self._times.full == 0.0:
-            return True
-        times = self._times if n_sharing == 1 else race_times(atoms, self.options, n_sharing)
         assert atoms.codes is not None
-        return is_worth_a_race(costs(), times, atoms.codes, n_candidates, self._k, n_sharing)
+        return times.full == 0.0 or is_worth_a_race(costs(), times, atoms.codes, n_candidates, self._k, n_sharing)
 
 
 def _are_usual(atoms: AtomSet) -> bool:
