@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
 from banditmips._result import SearchResult, StopReason, Trace, padded
-from banditmips._shared import SharedProducts, begin_while_it_pays, finish_by_products
+from banditmips._shared import SharedProducts, finish_by_products
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -26,7 +26,7 @@ from banditmips.atoms import PartStore
 from banditmips.atoms.metering import metered
 from banditmips.core.loop import Outcome
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
-from banditmips.race.batch import ASKED_TOGETHER, Account
+from banditmips.race.batch import ASKED_TOGETHER, Account, begin_while_it_pays, race_again
 from banditmips.race.code_search import CodeSearch, code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
@@ -115,7 +115,7 @@ def _run_queries(
 
     account = shared.account()
 
-    def begin(i: int, races: bool = True, n_together: int | None = None) -> _Begun | SearchResult:
+    def begin(i: int, n_together: int | None = None, races: bool = True) -> Any:
         n_spent = tried or 0
         if tried is None and masks is None and atom_set.cache is not None:
             short, n_spent = on_cache(atom_set, rows[i], k, options)
@@ -134,14 +134,9 @@ def _run_queries(
             return raced
     asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
     begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
-    waiting = [one for one in begun if isinstance(one, _Begun) and one.waits]
-    while 0 < 2 * len(waiting) <= n_sharing:
-        n_sharing = len(waiting)
-        for one in waiting:
-            if one.uses_codes():
-                one.n_sharing = n_sharing
-                one.begin(one.ended.n_multiplies)
-        waiting = [one for one in waiting if one.waits]
+    begun_here = [one for one in begun if isinstance(one, _Begun)]
+    race_again(begun_here, lambda i, n: begun_here[i].begin_again(n), n_sharing)
+    waiting = [one for one in begun_here if one.waits]
     with metered() as read:
         finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
     if waiting:
@@ -162,14 +157,14 @@ def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
 
 
 def _begin_all(
-    begin: Callable[[int, bool], _Begun | SearchResult], n_queries: int, asked: int, n_jobs: int
+    begin: Callable[..., _Begun | SearchResult], n_queries: int, asked: int, n_jobs: int
 ) -> Iterator[_Begun | SearchResult]:
     """Begin queries; after so many it is asked again whether races pay."""
     account: Account | None = None
     for start in range(0, n_queries, asked):
         races = account is None or account.allows_more
         numbers = range(start, min(start + asked, n_queries))
-        for one in map_in_order(partial(begin, races=races), numbers, n_jobs):  # type: ignore[call-arg]
+        for one in map_in_order(partial(begin, races=races), numbers, n_jobs):
             if races and asked < n_queries and isinstance(one, _Begun) and one.full_time > 0.0:
                 account = account or Account(one.full_time, n_queries)
                 account.add(one.ended.time_spent, one.waits)
@@ -211,7 +206,7 @@ def _find_all(shared: SharedProducts, m: int, progress: bool) -> Found | None:
 
 
 def _raced(
-    begin: Callable[..., Any],
+    begin: Callable[[int, int], _Begun],
     account: Account,
     shared: SharedProducts,
     m: int,
@@ -221,6 +216,8 @@ def _raced(
 ) -> SearchResult | None:
     """Let queries race as long as that pays, and the others share their products; None if they cannot."""
     begun = list(_with_progress(begin_while_it_pays(begin, account, m, options.n_jobs), m, options.progress))
+    if len(begun) == m:
+        race_again(begun, lambda i, n: begun[i].begin_again(n), m)
     places = [i for i in range(m) if i >= len(begun) or begun[i].waits]
     checked = not atom_set.unchecked
     if not places:
@@ -314,7 +311,7 @@ class _Begun(Query):
 
     def begin(self, n_spent: int, races: bool = True, codes: CodeSearch | None = None) -> None:
         """Begin, or begin again; `n_spent` multiplies came before. Most queries go the short way of `codes`, if any."""
-        ended = None
+        ended, self._codes = None, codes
         if races and codes is not None and codes.serves:
             ended = codes.outcome(self._atoms, self._row, self._excluded, self.n_sharing)
         if ended is None:
@@ -324,6 +321,17 @@ class _Begun(Query):
             self.bytes_read += meter.bytes_read
         self.ended = ended
         ended.n_multiplies += n_spent
+
+    def begin_again(self, n_sharing: int) -> None:
+        """Race again on codes, if it does, where so many share their products."""
+        if self.uses_codes():
+            self.n_sharing = n_sharing
+            self.begin(self.ended.n_multiplies, codes=self._codes)
+
+    @property
+    def time_spent(self) -> float:
+        """What it has taken by the plan's times."""
+        return self.ended.time_spent
 
     def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best."""

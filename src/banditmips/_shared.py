@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason
-from banditmips._threads import map_in_order
 from banditmips._validate import Options
 from banditmips.atoms import AtomStore, DenseStore, PartStore, SparseStore
 from banditmips.race.atom_set import AtomSet
-from banditmips.race.batch import ASKED_TOGETHER, Account, at_places, nothing_to_try, races_on_codes, shared_times
+from banditmips.race.batch import Account, at_places, nothing_to_try, races_on_codes, shared_times
 from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
 from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
@@ -23,7 +22,7 @@ from banditmips.race.query import Query
 from banditmips.race.sparse import products_by_row
 from banditmips.race.together import Found, Measured, Together
 
-__all__ = ["SharedProducts", "begin_while_it_pays", "finish_by_products"]
+__all__ = ["SharedProducts", "finish_by_products"]
 
 
 class SharedProducts:
@@ -73,7 +72,10 @@ class SharedProducts:
             return None
         atoms, m = self._atoms, len(self._rows)
         n, d = atoms.store.shape
-        return Account(shared_times(atoms, m).full, m, n * d * costs().product * max(atoms.store.dtype.itemsize / 4, 1))
+        times = shared_times(atoms, m)
+        rows = self._k * times.row
+        more_time = n * d * costs().product * max(atoms.store.dtype.itemsize / 4, 1)
+        return Account(times.full + rows, m, more_time + rows)
 
     def find(self, places: Sequence[int] | None = None) -> Found | None:
         """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""
@@ -114,18 +116,6 @@ class SharedProducts:
         if removed is not None:
             out = removed if out is None else out | removed
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
-
-
-def begin_while_it_pays(begin: Callable[..., Any], account: Account, m: int, n_jobs: int) -> Iterator[Any]:
-    """Begin queries, and stop where races cost more than they save."""
-    for start in range(0, m, ASKED_TOGETHER):
-        if not account.allows_more:
-            return
-        # The same for all that are asked together, at any number of threads.
-        begin_one = partial(begin, n_together=account.n_sharing)
-        for one in map_in_order(begin_one, range(start, min(start + ASKED_TOGETHER, m)), n_jobs):
-            account.add(one.ended.time_spent, one.waits)
-            yield one
 
 
 def finish_by_products(atom_set: AtomSet, begun: Sequence[Query], k: int, options: Options) -> None:

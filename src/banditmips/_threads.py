@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
@@ -38,22 +38,56 @@ def count_threads(n_jobs: int) -> int:
 
 
 def map_in_order(work: Callable[[Item], Done], items: Sequence[Item], n_jobs: int) -> Iterator[Done]:
-    """Yield ``work(item)`` for each item, in order; an error comes where its result would have come."""
-    n_threads = min(count_threads(n_jobs), len(items))
-    if n_threads <= 1:
+    """Yield ``work(item)`` for each item, in order; an error comes where its result would have come.
+
+    The thread that asks works like the others do, and what it does here is not divided further.
+    """
+    n_helpers = min(count_threads(n_jobs), len(items)) - 1
+    if n_helpers <= 0:
         yield from map(work, items)
         return
-    pool = ThreadPoolExecutor(n_threads)
-    try:
+    left = iter(range(len(items)))  # whoever takes the next number does that item
+    done: dict[int, tuple[BaseException | None, Any]] = {}
+
+    def do(number: int, caught: type[BaseException]) -> None:
         try:
-            done = pool.map(work, items)
-        except RuntimeError:  # the system has no memory for another thread
-            pool.shutdown(wait=True, cancel_futures=True)
-            done = map(work, items)
-        yield from done
+            done[number] = None, work(items[number])
+        except caught as error:
+            done[number] = error, None
+
+    def help_out() -> None:
+        for number in left:
+            do(number, BaseException)
+
+    helpers = _begin_helpers(help_out, n_helpers)
+    try:
+        for number in range(len(items)):
+            while number not in done:
+                mine = next(left, None)
+                if mine is None:  # a helper is at it
+                    wait([helper for helper in helpers if not helper.done()], return_when=FIRST_COMPLETED)
+                else:
+                    with helped_by(1):
+                        do(mine, Exception)
+            error, found = done.pop(number)
+            if error is not None:
+                raise error
+            yield found
     finally:
         # After Ctrl-C or an error, what has not begun is dropped.
-        pool.shutdown(wait=True, cancel_futures=True)
+        for _ in left:
+            pass
+        for helper in helpers:
+            helper.cancel()
+        wait(helpers)
+
+
+def _begin_helpers(work: Callable[[], None], n_helpers: int) -> list[Future[None]]:
+    """Let so many other threads work; fewer, where the system has no memory for them."""
+    helpers: list[Future[None]] = []
+    with suppress(MemoryError):
+        helpers.extend(_helpers.submit(work) for _ in range(n_helpers))
+    return helpers
 
 
 def submit_to(pool: ThreadPoolExecutor, work: Callable[..., Done], *arguments: Any) -> Future[Done]:
@@ -145,7 +179,9 @@ class LazyPool:
             pool.shutdown()
 
 
-_helpers = LazyPool(os.cpu_count() or 1, "banditmips")
+_MOST_HELPERS = 64
+"""Threads at most: they may wait for a disk, so that more of them than processors can be of use."""
+_helpers = LazyPool(max(os.cpu_count() or 1, _MOST_HELPERS), "banditmips")
 _n_threads: ContextVar[int] = ContextVar("banditmips_threads", default=1)
 
 

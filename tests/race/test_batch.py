@@ -65,7 +65,7 @@ def test_a_race_is_the_same_alone_and_in_a_batch(costs_of_a_server):
 
 
 def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server):
-    """They may take a twentieth of what all products take, and are asked about eight at a time."""
+    """They may take a twentieth of what all products take, and it is asked again before they could take more."""
     atoms, queries = hopeless(m=64)
     result = bm.BanditMIPS().fit(atoms).search(queries, k=10)
     raced = np.flatnonzero(result.n_rounds > 0)
@@ -99,6 +99,48 @@ def test_an_account_of_races():
     assert nobody_lost.n_sharing == 1
     nobody_lost.add(9.0, in_vain=True)
     assert not nobody_lost.allows_more
+
+
+def test_as_many_may_be_tried_as_could_all_come_to_nothing():
+    account = batch.Account(10.0, 100, more_time=4.0)
+    assert account.n_allowed == 2  # nobody knows what a race takes
+    account.add(4.0, in_vain=True)
+    account.add(2.0, in_vain=True)
+    assert account.n_allowed == 14  # of a twentieth of 1,000, 44 are left, for races that take 3
+    account.add(60.0, in_vain=True)
+    assert account.n_allowed == 0
+
+
+def test_few_that_wait_race_again_with_what_their_products_would_really_take(costs_of_a_server):
+    """One query for which the products that all share would be cheaper has to take them alone: then it races on."""
+    atoms, queries = planted(m=40)
+    rng = np.random.default_rng(5)
+    queries[7] = rng.normal(size=queries.shape[1])
+    index = bm.BanditMIPS().fit(atoms)
+    for batch_of in (index.search(queries, k=3), index.search(queries, k=3, epsilon=1e-9)):
+        np.testing.assert_array_equal(batch_of.indices[7], index.search(queries[7], k=3).indices)
+        np.testing.assert_array_equal(
+            batch_of.indices, np.argsort(-(queries.astype(float) @ atoms.T.astype(float)), axis=1)[:, :3]
+        )
+
+
+def test_those_that_race_again_are_told_how_many_share():
+    class One:
+        waits, time_spent = True, 0.0
+
+    begun, told = [One() for _ in range(10)], []
+    for one in begun[3:]:
+        one.waits = False
+
+    def again(i, n_sharing):
+        told.append((i, n_sharing))
+        begun[i].waits = i == 1
+
+    batch.race_again(begun, again, 10)
+    assert told == [(0, 3), (1, 3), (2, 3), (1, 1)]
+    told.clear()
+    batch.race_again(begun[:1] + begun[1:2], again, 1)  # it was told so before
+    assert told == []
 
 
 @pytest.mark.parametrize("data", [planted, hopeless])

@@ -269,8 +269,8 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
     for module in ("race.code_search", "race.query", "race.batch", "race.direct", "race.rounded", "_shared"):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: dear)
-    n_asked = iter([True, False])
-    monkeypatch.setattr(batch.Account, "allows_more", property(lambda account: next(n_asked)))
+    n_asked = iter([8, 0])
+    monkeypatch.setattr(batch.Account, "n_allowed", property(lambda account: next(n_asked)))
     index = bm.BanditMIPS().fit(atoms)
     found = index.search(queries, mask=mask)
     scores = queries.astype(float) @ atoms.T.astype(float)

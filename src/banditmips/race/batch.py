@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
@@ -23,10 +23,22 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["ASKED_TOGETHER", "Account", "answer_batch", "at_places", "nothing_to_try", "races_on_codes", "shared_times"]
+__all__ = [
+    "ASKED_TOGETHER",
+    "Account",
+    "answer_batch",
+    "at_places",
+    "begin_while_it_pays",
+    "nothing_to_try",
+    "race_again",
+    "races_on_codes",
+    "shared_times",
+]
 
 ASKED_TOGETHER = 8
-"""Queries after which it is asked again whether races pay: the same at any number of threads."""
+"""Queries after which it is asked again whether races pay, where rows come from a file or another machine."""
+_FIRST_TRIED = 2
+"""Queries that show what a race takes: the same at any number of threads, like all that is asked here."""
 
 
 class Account:
@@ -37,8 +49,8 @@ class Account:
     Parameters
     ----------
     full_time, more_time : float
-        Nanoseconds of all products for one of the queries, where all share them, and for one more that shares them.
-        Where some query needs its products, the others save no more than that.
+        Nanoseconds of all products for one of the queries, where all share them, and for one more that shares them,
+        with the rows returned. Where some query needs its products, the others save no more than the latter.
     n_queries : int
     """
 
@@ -48,10 +60,23 @@ class Account:
         self._n_won = self._n_lost = 0
 
     @property
+    def _allowance(self) -> float:
+        """What more races may cost."""
+        saved = self._n_won * (self._more_time if self._n_lost else self._full_time) - self._spent
+        return REGRET * self._full_time * self._n_queries + (0.5 * saved if saved > 0.0 else saved)
+
+    @property
     def allows_more(self) -> bool:
         """Whether more races may be tried."""
-        saved = self._n_won * (self._more_time if self._n_lost else self._full_time) - self._spent
-        return REGRET * self._full_time * self._n_queries + (0.5 * saved if saved > 0.0 else saved) > 0.0
+        return self._allowance > 0.0
+
+    @property
+    def n_allowed(self) -> int:
+        """How many may be tried before it is asked again: as many as could all come to nothing."""
+        if not self.allows_more:
+            return 0
+        n_tried = self._n_won + self._n_lost
+        return max(1, int(n_tried * self._allowance / self._spent)) if self._spent > 0.0 else _FIRST_TRIED
 
     @property
     def n_sharing(self) -> int:
@@ -64,6 +89,46 @@ class Account:
         self._spent += time_spent
         self._n_lost += in_vain
         self._n_won += not in_vain
+
+
+class _Tried(Protocol):
+    """A query that was allowed to race: what that took by the plan's times, and whether it needs its products."""
+
+    @property
+    def time_spent(self) -> float: ...
+
+    @property
+    def waits(self) -> bool: ...
+
+
+Tried = TypeVar("Tried", bound=_Tried)
+
+
+def begin_while_it_pays(begin: Callable[[int, int], Tried], account: Account, m: int, n_jobs: int) -> Iterator[Tried]:
+    """Begin queries, and stop where races cost more than they save.
+
+    `begin` takes the number of a query, and how many are likely to share their products.
+    """
+    start = 0
+    while start < m and (allowed := account.n_allowed) > 0:
+        stop, n_sharing = min(start + allowed, m), account.n_sharing
+        for one in map_in_order(lambda i, n=n_sharing: begin(i, n), range(start, stop), n_jobs):  # type: ignore[misc]
+            account.add(one.time_spent, one.waits)
+            yield one
+        start = stop
+
+
+def race_again(begun: Sequence[Tried], again: Callable[[int, int], None], n_sharing: int) -> None:
+    """Let those that wait race once more, where they are far fewer than were expected to share their products.
+
+    `again` takes the number of a query, and how many really share.
+    """
+    waiting = [i for i, one in enumerate(begun) if one.waits]
+    while 0 < 2 * len(waiting) <= n_sharing:
+        n_sharing = len(waiting)
+        for i in waiting:
+            again(i, n_sharing)
+        waiting = [i for i in waiting if begun[i].waits]
 
 
 def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> bool:
@@ -121,25 +186,9 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     direct = DirectSearch(atoms, k, options, len(rows))
     if not direct.serves:
         return None
-    account = None if direct.times is None else Account(direct.times.full, len(rows), direct.more_time)
-    begun: list[Answer | Waiting] = []
-    for start in range(0, len(rows), ASKED_TOGETHER):
-        if account is not None and not account.allows_more:
-            break
-        if account is not None:
-            direct.share_products(account.n_sharing)
-
-        def begin(row: NDArray[Any]) -> Answer | Waiting | None:
-            return direct.begin(atoms, row)
-
-        for one in map_in_order(begin, list(rows[start : start + ASKED_TOGETHER]), options.n_jobs):
-            if one is None:
-                return None
-            if account is not None:
-                raced = one.begun if isinstance(one, Waiting) else one
-                spent = 0.0 if raced is None else raced.time_spent
-                account.add(spent + direct.certain_time, isinstance(one, Waiting))
-            begun.append(one)
+    begun = _begin_plain(direct, atoms, rows)
+    if begun is None:
+        return None
     answers = {place: one for place, one in enumerate(begun) if isinstance(one, Answer)}
     places = [place for place in range(len(rows)) if place not in answers]
     if places:
@@ -151,6 +200,40 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
         waiting = {place: one.begun for place, one in enumerate(begun) if isinstance(one, Waiting)}
         answers |= _answers(found, places, waiting, atoms.store.shape[0], options.delta)
     return [answers[place] for place in range(len(rows))]
+
+
+def _begin_plain(direct: DirectSearch, atoms: AtomSet, rows: NDArray[Any]) -> list[Answer | Waiting] | None:
+    """Begin plain queries as long as races pay; None where one of them is not plain."""
+    m, n_jobs, times = len(rows), direct.options.n_jobs, direct.times
+
+    def begin(i: int, n_sharing: int = 1) -> Answer | Waiting:
+        if times is not None:
+            direct.share_products(n_sharing)
+        one = direct.begin(atoms, rows[i])
+        if one is None:
+            raise _NotPlainError
+        return one
+
+    def again(i: int, n_sharing: int) -> None:
+        before = begun[i]
+        begun[i] = begin(i, n_sharing)
+        if isinstance(before, Waiting) and before.begun is not None:
+            begun[i].add_multiplies(before.begun.n_multiplies)
+
+    try:
+        if times is None:
+            return list(map_in_order(begin, range(m), n_jobs))
+        account = Account(times.full + direct.k * times.row, m, direct.more_time)
+        begun = list(begin_while_it_pays(begin, account, m, n_jobs))
+        if len(begun) == m:
+            race_again(begun, again, m)
+    except _NotPlainError:
+        return None
+    return begun
+
+
+class _NotPlainError(Exception):
+    """A query that has to go another way."""
 
 
 def _answers(

@@ -147,7 +147,9 @@ class CodeSearch:
             with np.errstate(over="ignore", invalid="ignore"):
                 outcome: Outcome = answer(known_of(atoms), alive, vector, scores, exact, self._limits, times)
                 if self.options.rescore and not outcome.handed_over:
+                    n_before = outcome.n_multiplies
                     rescore(outcome, self._k, self.options, exact)
+                    outcome.time_spent += (outcome.n_multiplies - n_before) / max(exact.row_cost, 1) * times.row
         except _NotFiniteError:
             return None
         return outcome

@@ -57,6 +57,7 @@ class Answer:
         "stop_reason",
         "time_spent",
     )
+    waits = False
 
     def __init__(
         self,
@@ -72,6 +73,10 @@ class Answer:
         self.n_rounds, self.delta_spent = n_rounds, delta_spent
         self.rounds: list[Round] = []
         self.n_raced, self.time_spent = n_survivors, 0.0
+
+    def add_multiplies(self, n_before: int) -> None:
+        """Count what was multiplied before."""
+        self.n_multiplies += n_before
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
@@ -97,10 +102,17 @@ def are_plain(queries: Any) -> bool:
 class Waiting:
     """A plain query that waits for its products with all atoms; `begun` is what its race has come to, if any."""
 
-    __slots__ = ("begun", "n_nonzero")
+    __slots__ = ("begun", "n_nonzero", "time_spent")
+    waits = True
 
     def __init__(self, query: MeasuredQuery, begun: Outcome | None) -> None:
         self.n_nonzero, self.begun = query.n_nonzero, begun
+        self.time_spent = 0.0 if begun is None else begun.time_spent
+
+    def add_multiplies(self, n_before: int) -> None:
+        """Count what was multiplied before."""
+        if self.begun is not None:
+            self.begun.n_multiplies += n_before
 
 
 class DirectSearch:
@@ -120,7 +132,7 @@ class DirectSearch:
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
     certain_time, more_time : float
-        Nanoseconds of certain bounds, and of the products of one more query that shares them.
+        Nanoseconds of certain bounds, and of the products of one more query that shares them, with the rows it returns.
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
@@ -148,8 +160,8 @@ class DirectSearch:
         # The queries of a batch may try whether certain bounds are enough: what they lose by that is written down.
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
-            self.times, self.certain_time = times, 0.5 * n * times.atom
-            self.more_time = n * d * here.product * store.dtype.itemsize / 4
+            self.times, self.certain_time, self._n_sharing = times, 0.5 * n * times.atom, n_queries
+            self.more_time = n * d * here.product * store.dtype.itemsize / 4 + k * times.row
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
@@ -166,7 +178,8 @@ class DirectSearch:
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""
         assert self.times is not None
-        self.times.full = self._full_time(n_queries)
+        if n_queries != self._n_sharing:
+            self._n_sharing, self.times.full = n_queries, self._full_time(n_queries)
 
     @staticmethod
     def is_plain(atoms: AtomSet, k: int, options: Options) -> bool:
@@ -216,7 +229,10 @@ class DirectSearch:
 
     def begin(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain."""
-        return self._begin(atoms, MeasuredQuery(row))
+        begun = self._begin(atoms, MeasuredQuery(row))
+        if begun is not None:
+            begun.time_spent += self.certain_time
+        return begun
 
     def _begin(self, atoms: AtomSet, query: MeasuredQuery) -> Answer | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
@@ -270,7 +286,9 @@ class DirectSearch:
             return None
         spent = outcome.delta_spent
         answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
-        answer.rounds, answer.n_raced, answer.time_spent = outcome.rounds, outcome.n_raced, outcome.time_spent
+        answer.rounds, answer.n_raced = outcome.rounds, outcome.n_raced
+        n_rescored = (multiplies - outcome.n_multiplies) / max(exact.row_cost, 1)
+        answer.time_spent = outcome.time_spent + n_rescored * times.row
         return answer
 
 
