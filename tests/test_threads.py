@@ -16,7 +16,7 @@ import banditmips as bm
 from banditmips import _threads
 from banditmips._threads import LazyPool, helped_by, in_pieces, map_in_order, pieces_of
 from banditmips.core import exact
-from banditmips.race import full, readers
+from banditmips.race import batch, full, readers
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,8 @@ def test_the_general_way_is_the_same_at_any_number_of_threads(work, way, divided
     check(index.search, queries[0, :500], divided)
 
 
-def test_a_batch_is_divided_by_queries_alone(work, divided):
+def test_a_batch_is_divided_by_queries_alone(work, divided, monkeypatch):
+    monkeypatch.setattr(batch, "_WORTH_THREADS", 0.0)  # shorter races come one after another
     atoms, queries = work
     index = bm.BanditMIPS().fit(atoms)
     np.testing.assert_equal(asdict(index.search(queries, n_jobs=2)), asdict(index.search(queries)))

@@ -109,6 +109,9 @@ def test_as_many_may_be_tried_as_could_all_come_to_nothing():
     assert account.n_allowed == 14  # of a twentieth of 1,000, 44 are left, for races that take 3
     account.add(60.0, in_vain=True)
     assert account.n_allowed == 0
+    assert not account.are_long
+    account.add(1e6, in_vain=True)
+    assert account.are_long
 
 
 def test_few_that_wait_race_again_with_what_their_products_would_really_take(costs_of_a_server):

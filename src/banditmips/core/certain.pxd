@@ -30,6 +30,7 @@ cdef class MeasuredQuery:
     cdef readonly object given, exact
     cdef const double[::1] _exact
     cdef bm_moments moments
+    cdef void _measure(self, const float* in_single) noexcept nogil
 
 
 cdef struct Sieve:

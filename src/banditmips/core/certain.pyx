@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 from banditmips.core.kernels cimport bm_certain, bm_certain_query, bm_kernels, bm_moments
-from banditmips.core.survivors cimport Survivors, keep_largest
+from banditmips.core.survivors cimport WORTH_HANDING_OVER, Survivors, keep_largest
 
 
 cdef class ScoreMap:
@@ -71,16 +71,26 @@ cdef class MeasuredQuery:
 
     def __init__(self, given):
         cdef const float[::1] singles
+        cdef const float* in_single = NULL
         self.given = given
         if given.dtype == np.float32:
             singles = given
-            self.exact = np.empty(singles.shape[0])
-            self._exact = self.exact
-            bm_kernels().moments_f32(&singles[0], singles.shape[0], <double*> &self._exact[0], &self.moments)
+            in_single, self.exact = &singles[0], np.empty(singles.shape[0])
         else:
             self.exact = given
-            self._exact = given
-            bm_kernels().moments_f64(&self._exact[0], self._exact.shape[0], NULL, &self.moments)
+        self._exact = self.exact
+        if self._exact.shape[0] < WORTH_HANDING_OVER:
+            self._measure(in_single)
+        else:
+            with nogil:
+                self._measure(in_single)
+
+    cdef void _measure(self, const float* in_single) noexcept nogil:
+        cdef int64_t d = self._exact.shape[0]
+        if in_single == NULL:
+            bm_kernels().moments_f64(&self._exact[0], d, NULL, &self.moments)
+        else:
+            bm_kernels().moments_f32(in_single, d, <double*> &self._exact[0], &self.moments)
 
     @property
     def total(self):

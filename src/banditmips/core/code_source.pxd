@@ -58,8 +58,10 @@ cdef class CodeSource(Source):
     cdef bint _cells_save_multiplies(self, int64_t size)
     cdef double _will_be_left(self, int64_t rung, double quantile)
     cdef double _effort_of_round(self, int64_t size) noexcept
-    cdef int64_t _rung(self, int64_t size) noexcept
+    cdef int64_t _rung(self, int64_t size) noexcept nogil
+    cdef void _read(self, int64_t size) noexcept nogil
+    cdef void _fill_radius(self) noexcept nogil
     cdef const int64_t* _rows(self) noexcept nogil
     cdef void _read_signs(self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes) noexcept nogil
     cdef void _read_all_bits(self) noexcept nogil
-    cdef void _describe_round(self, int64_t size) noexcept
+    cdef void _describe_round(self, int64_t size) noexcept nogil

@@ -16,7 +16,7 @@ from banditmips.core.codes cimport ALIGNED, MAX_RUNGS, Codes
 from banditmips.core.kernels cimport bm_code_round, bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.numbers import random_words
-from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+from banditmips.core.survivors cimport WORTH_HANDING_OVER, Survivors, kth_largest, ranked
 
 cdef double LEAST_SQUARE = 1e-250
 """Sums of squares below this may have lost digits to underflow."""
@@ -32,6 +32,11 @@ cdef double ROUND_TIME = 3e3
 """Nanoseconds of a round whatever its size."""
 cdef double FINE_PART = 0.2
 """What rounding a query once more takes, of what rotating and rounding it took (37 of 188 microseconds at d = 102,000)."""
+
+
+cdef enum:
+    # Cells that are read in the time that the rest of a round takes for an atom
+    CELLS_OF_AN_ATOM = 64
 
 
 cdef class RotatedQuery:
@@ -277,20 +282,26 @@ cdef class CodeSource(Source):
         cdef int64_t read = self.alive.n * (size - self.size if size <= n_cells else n_cells)
         self.n_multiplies += read
         self.n_cells_read += read
-        with nogil:
-            if size > n_cells:
-                self.rotated.make_fine()
-                self._read_all_bits()
-            else:
-                self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
-        self._describe_round(size)
-        with nogil:
-            bm_kernels().code_estimates(&self.round, self._rows(), self.alive.n, self.sums, self.alive.estimates)
-            self.scores.apply(self.alive)
+        if self.alive.n * CELLS_OF_AN_ATOM + read < CELLS_OF_AN_ATOM * WORTH_HANDING_OVER:
+            self._read(size)
+        else:
+            with nogil:
+                self._read(size)
         self.size = size
         return 0
 
-    cdef int64_t _rung(self, int64_t size) noexcept:
+    cdef void _read(self, int64_t size) noexcept nogil:
+        """Do that."""
+        if size > self.codes.n_cells:
+            self.rotated.make_fine()
+            self._read_all_bits()
+        else:
+            self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
+        self._describe_round(size)
+        bm_kernels().code_estimates(&self.round, self._rows(), self.alive.n, self.sums, self.alive.estimates)
+        self.scores.apply(self.alive)
+
+    cdef int64_t _rung(self, int64_t size) noexcept nogil:
         cdef int64_t t = 0
         while self.codes._ends[t] < size:
             t += 1
@@ -331,25 +342,24 @@ cdef class CodeSource(Source):
                 self.rotated.fine, n_words, FINE_BITS, n_words, self.sums,
             )
 
-    cdef void _describe_round(self, int64_t size) noexcept:
+    cdef void _describe_round(self, int64_t size) noexcept nogil:
         """Say what the sums of so many cells mean; the quantile comes with the radii."""
-        cdef Codes codes = self.codes
-        cdef RotatedQuery query = self.rotated
         cdef bm_code_round* round = &self.round
-        cdef int64_t last = codes.n_rungs - 1, rung = self._rung(size) if size <= codes.n_cells else codes.n_rungs
-        round.scales, round.errors, round.along = &codes._scales[rung, 0], &codes._errors[rung, 0], &codes._along[0]
-        round.weight, round.n_cells = 2, min(size, codes.n_cells)
+        cdef int64_t n_cells = self.codes.n_cells, last = self.codes.n_rungs - 1
+        cdef int64_t rung = self._rung(size) if size <= n_cells else last + 1
+        round.scales, round.errors = &self.codes._scales[rung, 0], &self.codes._errors[rung, 0]
+        round.along, round.weight, round.n_cells = &self.codes._along[0], 2, min(size, n_cells)
         if rung <= last:
             round.scales_of_signs = round.errors_of_signs = NULL
-            round.total, round.step = query.coarse_totals[rung], query.coarse_step
+            round.total, round.step = self.rotated.coarse_totals[rung], self.rotated.coarse_step
         else:
-            round.scales_of_signs, round.errors_of_signs = &codes._scales[last, 0], &codes._errors[last, 0]
+            round.scales_of_signs, round.errors_of_signs = &self.codes._scales[last, 0], &self.codes._errors[last, 0]
             # Every plane's bits are 0 and 1 where its signs are -1 and 1.
-            round.total = query.fine_totals[last] * ((1 << codes.n_bits) - 1)
-            round.step = query.fine_step
-        round.unit, round.part, round.on_centre = query.unit, query.along, query.on_centre
+            round.total = self.rotated.fine_totals[last] * ((1 << self.codes.n_bits) - 1)
+            round.step = self.rotated.fine_step
+        round.unit, round.part, round.on_centre = self.rotated.unit, self.rotated.along, self.rotated.on_centre
         # Squares are of numbers in units of the query's largest entry, so that none of them under- or overflows.
-        round.norm, round.width = query.norm, codes.rotation.width - 1.0
+        round.norm, round.width = self.rotated.norm, self.codes.rotation.width - 1.0
 
     cpdef int fill_radius(self, double quantile, double reach) except -1:
         """Fill in the radii, at so many deviations; `reach` as in `Survivors`."""
@@ -361,10 +371,16 @@ cdef class CodeSource(Source):
         slack += 2.0**-23 * fabs(self.rotated.along) * sqrt(codes.centre_square) / self.rotated.unit
         alive.reach, self.quantile = reach, reach * quantile
         self.round.quantile, self.round.slack = quantile, slack / reach
-        with nogil:
-            bm_kernels().code_radii(&self.round, self._rows(), alive.n, alive.radius)
-            self.scores.widen(alive)
+        if alive.n < WORTH_HANDING_OVER:
+            self._fill_radius()
+        else:
+            with nogil:
+                self._fill_radius()
         return 0
+
+    cdef void _fill_radius(self) noexcept nogil:
+        bm_kernels().code_radii(&self.round, self._rows(), self.alive.n, self.alive.radius)
+        self.scores.widen(self.alive)
 
     cpdef int keep(self) except -1:
         """Leave out those that are beaten."""

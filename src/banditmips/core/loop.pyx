@@ -17,7 +17,7 @@ from banditmips.core.exact cimport Exact
 from banditmips.core.records import Round, StopReason
 from banditmips.core.rule cimport Rule, drop_by_intervals, round_share
 from banditmips.core.source cimport Source
-from banditmips.core.survivors cimport Survivors, kth_largest
+from banditmips.core.survivors cimport WORTH_HANDING_OVER, Survivors, kth_largest
 
 cnp.import_array()
 
@@ -64,6 +64,25 @@ cdef int _compare(const void* first, const void* second) noexcept nogil:
     elif a.rank != b.rank:
         return -1 if a.rank > b.rank else 1
     return -1 if a.tie < b.tie else 1
+
+
+cdef Py_ssize_t _order_best(
+    const double[::1] scores, const int64_t[::1] rows, Py_ssize_t k, bint absolute, Candidate* order
+) noexcept nogil:
+    """Put those that reach the k-th best in order; return how many. There is room for n + k numbers behind n candidates."""
+    cdef Py_ssize_t t, found = 0, n = min(scores.shape[0], rows.shape[0])
+    cdef double* ranks = <double*> (order + n)
+    cdef double bar = -INFINITY
+    for t in range(n):
+        ranks[t] = fabs(scores[t]) if absolute else scores[t]
+    if 0 < k < n:
+        bar = kth_largest(ranks, n, k, ranks + n)
+    for t in range(n):
+        if not ranks[t] < bar:
+            order[found].rank, order[found].tie, order[found].place = ranks[t], rows[t], t
+            found += 1
+    qsort(order, found, sizeof(Candidate), _compare)
+    return found
 
 
 cdef void* room_for(Py_ssize_t size) except NULL:
@@ -124,20 +143,13 @@ cdef class Outcome:
         """Positions of the k best survivors, best first; of equals the one with the smaller index."""
         cdef const double[::1] scores = self.scores
         cdef const int64_t[::1] rows = self.survivors
-        cdef Py_ssize_t t, n = scores.shape[0], found = 0
-        cdef double bar = -INFINITY
+        cdef Py_ssize_t t, found, n = min(scores.shape[0], rows.shape[0])
         cdef Candidate* order = <Candidate*> room_for(n * sizeof(Candidate) + (n + k) * sizeof(double))
-        cdef double* ranks = <double*> (order + n)
-        with nogil:
-            for t in range(n):
-                ranks[t] = fabs(scores[t]) if absolute else scores[t]
-            if 0 < k < n:
-                bar = kth_largest(ranks, n, k, ranks + n)
-            for t in range(n):
-                if not ranks[t] < bar:
-                    order[found].rank, order[found].tie, order[found].place = ranks[t], rows[t], t
-                    found += 1
-            qsort(order, found, sizeof(Candidate), _compare)
+        if n < WORTH_HANDING_OVER:
+            found = _order_best(scores, rows, k, absolute, order)
+        else:
+            with nogil:
+                found = _order_best(scores, rows, k, absolute, order)
         places = np.empty(min(k, found), dtype=np.int64)
         cdef int64_t* out = <int64_t*> cnp.PyArray_DATA(places)
         for t in range(min(k, found)):

@@ -2,6 +2,11 @@ from libc.math cimport fabs
 from libc.stdint cimport int64_t, uint8_t
 
 
+cdef enum:
+    # Numbers below which work takes less than waiting for the interpreter's lock, which others would take meanwhile
+    WORTH_HANDING_OVER = 1 << 13
+
+
 cdef class Survivors:
     cdef public Py_ssize_t n
     cdef readonly Py_ssize_t n_known
