@@ -31,7 +31,7 @@ from scipy.special import stdtrit
 
 from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
-from banditmips.core.survivors cimport Survivors, kth_largest
+from banditmips.core.survivors cimport Survivors, kth_largest, ranked
 
 cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
@@ -117,13 +117,21 @@ cdef class Rule:
 
     cdef bint settles(self, Source source, int number, double epsilon) except -1:
         """Whether everybody but the k leaders is beaten, even if epsilon is added to each of them; after `judge`."""
-        alive = source.alive
-        leaders, ranking, radius = alive.leaders(alive.k), alive.ranking(), alive.radius_array
-        others = np.ones(alive.n, dtype=np.bool_)
-        others[leaders] = False
-        least = (ranking - radius)[leaders].min() + epsilon
-        # As for those that are dropped, only the upper ends of the k best have to hold.
-        return (ranking + alive.reach * radius < least)[others].all()
+        cdef Survivors alive = source.alive
+        cdef const int64_t[::1] leaders = alive.leaders(alive.k)
+        cdef Py_ssize_t t, n_open = 0
+        cdef double lower, least = INFINITY
+        for t in range(leaders.shape[0]):
+            lower = ranked(alive, leaders[t]) - alive.radius[leaders[t]] + epsilon
+            if isnan(lower):
+                return False
+            least = min(least, lower)
+        # Only the leaders may reach it. As for those that are dropped, only the upper ends of the k best have to hold.
+        for t in range(alive.n):
+            n_open += not ranked(alive, t) + alive.reach * alive.radius[t] < least
+        for t in range(leaders.shape[0]):
+            n_open -= not ranked(alive, leaders[t]) + alive.reach * alive.radius[leaders[t]] < least
+        return n_open == 0
 
 
 def deviations_of_ends(double share, Py_ssize_t n_atoms, Py_ssize_t k, bint absolute):
