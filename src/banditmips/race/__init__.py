@@ -34,7 +34,8 @@ Each line names a module and what it takes from the modules above it; nobody tak
 come `banditmips.core`, `banditmips.atoms`, threads and the version, never the public functions. The tests compare these
 lines with the files::
 
-    costs
+    timing
+    costs        <- timing
     schedule
     plan         <- costs, schedule
     sampling
@@ -62,7 +63,7 @@ lines with the files::
     batch        <- costs, direct, full, known, plan, rules, together
     sparse       <- atom_set, situation
 
-costs, plan
+timing, costs, plan
     Nanoseconds of a value, a cell, a row, measured once on each machine; and what follows for one query.
 sampling, rules
     The order of the coordinates and the weights by which the first N of them speak for all; the rule that the options

@@ -9,20 +9,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditmips._version import __version__
-
-if TYPE_CHECKING:
-    from banditmips.core.codes import Codes
 
 __all__ = ["Costs", "costs", "measure_costs"]
 
@@ -173,131 +167,11 @@ def _between(near: float, far: float, n_values: int) -> float:
     return near + min(max(part, 0.0), 1.0) * (far - near)
 
 
-def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
-    """Seconds of the fastest of a few runs, of this thread's own time: other work on the machine is no part of it."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - start)
-    return best
-
-
 def measure_costs() -> Costs:
-    """Measure the constants that differ most between machines: reading, gathering, rotating and bit operations."""
-    from banditmips.core.byte_products import BLOCK, ByteProducts
-    from banditmips.core.codes import Codes
-    from banditmips.core.measuring import time_rotation
-    from banditmips.core.passes import rough_sums
-    from banditmips.core.rotation import Rotation
-    from banditmips.core.rows import Rows
+    """Measure what differs most between machines."""
+    from banditmips.race.timing import measure
 
-    rng = np.random.default_rng(0)
-    n, d, size = 1024, 8192, 32
-    atoms = np.ones((n, d), dtype=np.float32)
-    query = np.ones(d, dtype=np.float32)
-    every, columns = np.arange(n), rng.permutation(4 * d)[: 4 * size].reshape(4, size)
-    out = np.empty((n, size))
-    # More than any cache holds; and other columns each time: what was read once would be near.
-    apart = np.empty((n, 4 * d), dtype=np.float32)
-    apart[:, :: 4096 // apart.itemsize] = 1.0  # pages that nobody has written to would all be one
-    far = Rows([apart])
-    gather = min(_best_time(lambda c=c: far.gather(every, c, out), 1) for c in columns)  # type: ignore[misc]
-    stream = _best_time(lambda: apart @ np.ones(4 * d, dtype=np.float32), 2)
-    halves = Rows([apart[: n // 2].view(np.float16)])
-    convert = _best_time(lambda: rough_sums(halves, every[: n // 2], np.ones((1, 8 * d), dtype=np.float32), 0), 2)
-    some_tiles, more_tiles = (
-        _best_time(lambda m=m: rough_sums(halves, every[: n // 8], np.ones((m, 8 * d), dtype=np.float32), 0), 2)  # type: ignore[misc]
-        for m in (4, 8)
-    )
-    sweep = _best_time(lambda: far.rough_products(np.ones(4 * d, dtype=np.float32), 0, n), 2)
-    near = atoms.reshape(-1)[: n * n].reshape(n, n)
-    near_rows = Rows([near])
-    near_stream = _best_time(lambda: near @ query[:n], 10)
-    near_sweep = _best_time(lambda: near_rows.rough_products(query[:n], 0, n), 10)
-    few, many = (_best_time(lambda m=m: atoms @ np.ones((m, d), dtype=np.float32).T) for m in (8, 64))  # type: ignore[misc]
-    # Few enough that a processor without such instructions takes no longer than for the rest.
-    few_bytes, many_bytes = (
-        _best_time(partial(ByteProducts(far, [np.ones(4 * d, dtype=np.float32)] * m, 0).fill, np.arange(2)))
-        for m in (16, 64)
-    )
-    exact = np.ones(4 * d)
-    # As many rows as have their sums added at a time, but for some: columns that all begin at the same place of a page
-    # push each other out of the cache.
-    n_tall, n_columns = 8 * n - 16, d // 2
-    by_column = Rows([apart.reshape(-1)[: n_columns * n_tall].reshape(n_columns, n_tall).T])
-    near_by_column, few_entries = Rows([near[:, : n - 16].T]), np.ones(n_columns, dtype=np.float32)
-    all_columns = _best_time(lambda: by_column.column_products(exact[:n_columns], 0, n_tall), 2)
-    column_stream = _best_time(lambda: by_column.arrays[0] @ few_entries, 2)
-    column_sweep = _best_time(lambda: by_column.rough_products(few_entries, 0, n_tall), 2)
-    near_columns = _best_time(lambda: near_by_column.column_products(exact[:n], 0, n - 16), 10)
-    near_column_sweep = _best_time(lambda: near_by_column.rough_products(query[:n], 0, n - 16), 10)
-    one_by_one = _best_time(lambda: far.scores(every[::2].copy(), None, exact, 0), 2)
-    rotation = Rotation(d, 0)
-    # More than the second cache holds, as the codes of an index mostly are.
-    n_coded = 16 * n
-    codes = Codes(rotation, np.zeros(d), n_coded, 2048)
-    codes.first[:] = 0x5555555555555555  # pages that nobody has written to would all be one
-    codes.scales[:], codes.errors[:] = rng.random(n_coded), 1.0
-    cell, atom = _time_round(codes)
-    # What is near takes no longer than what is far, nor many products at once longer than one by one: where it seems
-    # so, other work was in the way.
-    stream = stream / (n * 4 * d)
-    near_stream = min(near_stream / (n * n), stream)
-    product = min(max(many - few, 0.1 * many) / (n * d * (64 - 8)), near_stream)
-    shared = max(few / (n * d) - 8 * product, product)
-    tile = max(more_tiles - some_tiles, 0.1 * more_tiles) / (n // 8 * 8 * d * (8 - 4))
-    byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * d * (64 - 16))
-    byte_entry = max(few_bytes / (2 * BLOCK * 4 * d) - 16 * byte_product, byte_product)
-    return replace(
-        Costs(),
-        stream=1e9 * stream,
-        near_stream=1e9 * near_stream,
-        sweep=1e9 * sweep / (n * 4 * d),
-        near_sweep=1e9 * near_sweep / (n * n),
-        column_stream=1e9 * column_stream / (n_tall * n_columns),
-        column_sweep=1e9 * column_sweep / (n_tall * n_columns),
-        near_column_sweep=1e9 * near_column_sweep / (n * (n - 16)),
-        columns=1e9 * all_columns / (n_tall * n_columns),
-        near_columns=1e9 * near_columns / (n * (n - 16)),
-        product=1e9 * product,
-        shared=1e9 * shared,
-        convert=1e9 * convert / (n // 2 * 8 * d),
-        tile=1e9 * tile,
-        byte_product=1e9 * byte_product,
-        byte_entry=1e9 * byte_entry,
-        row=1e9 * one_by_one / (n // 2 * 4 * d),
-        cell=1e9 * cell,
-        atom=1e9 * atom,
-        rotate=1e9 * _best_time(lambda: time_rotation(rotation), 5) / d,
-        gather=1e9 * gather / (n * size),
-    )
-
-
-def _time_round(codes: Codes) -> tuple[float, float]:
-    """Seconds of a cell in a round on all atoms, and of whatever else it does with an atom."""
-    from banditmips.core.answer import Times
-    from banditmips.core.certain import ScoreMap
-    from banditmips.core.code_source import CodeSource, make_dither
-    from banditmips.core.measuring import time_cells
-    from banditmips.core.rule import CodeRule
-    from banditmips.core.survivors import Survivors
-
-    query, dither, rule = np.ones(codes.rotation.d), make_dither(codes), CodeRule(1e-3, codes.n)
-    most = codes.n_first
-
-    def second_round(source: CodeSource) -> None:
-        source.advance(most)
-        rule.judge_round(source, 2)
-        source.keep()
-
-    cells = _best_time(lambda: time_cells(codes), 5) / codes.n
-    rounds = []
-    for _ in range(5):
-        source = CodeSource(Survivors(None, codes.n, 10, False), codes, query, dither, ScoreMap(), Times())
-        source.advance(64)  # a query is rotated once, and that is told apart
-        rounds.append(_best_time(partial(second_round, source), 1) / codes.n)
-    return cells / most, max(min(rounds) - cells, 0.1 * cells)
+    return replace(Costs(), **measure())
 
 
 def _cache_file() -> Path:

@@ -1,0 +1,148 @@
+"""How long reading and multiplying take on this machine: the planner's constants (`race.costs`) are measured here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.answer import Times
+from banditmips.core.byte_products import BLOCK, ByteProducts
+from banditmips.core.certain import ScoreMap
+from banditmips.core.code_source import CodeSource, make_dither
+from banditmips.core.codes import Codes
+from banditmips.core.measuring import time_cells, time_rotation
+from banditmips.core.passes import rough_sums
+from banditmips.core.rotation import Rotation
+from banditmips.core.rows import Rows
+from banditmips.core.rule import CodeRule
+from banditmips.core.survivors import Survivors
+
+__all__ = ["measure"]
+
+_N, _D = 1024, 8192
+"""Rows and columns of what is read from the cache, or multiplied at once."""
+
+
+def measure() -> dict[str, float]:
+    """Measure the constants that differ most between machines, in nanoseconds: the names are those of `Costs`."""
+    # More than any cache holds.
+    apart = np.empty((_N, 4 * _D), dtype=np.float32)
+    apart[:, :: 4096 // apart.itemsize] = 1.0  # pages that nobody has written to would all be one
+    near = np.ones((_N, _N), dtype=np.float32)
+    seconds = _of_rows(apart, near) | _of_columns(apart, near) | _of_codes()
+    stream = seconds["stream"]
+    # What is near takes no longer than what is far, nor many products at once longer than one by one: where it seems
+    # so, other work was in the way.
+    seconds["near_stream"] = min(seconds["near_stream"], stream)
+    seconds |= _of_batches(apart, seconds["near_stream"])
+    return {name: 1e9 * value for name, value in seconds.items()}
+
+
+def _of_rows(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[str, float]:
+    """Seconds of a value of atoms by row: read for one query, from memory and from the cache, or gathered."""
+    far, near_rows, query, every = Rows([apart]), Rows([near]), np.ones(4 * _D, dtype=np.float32), np.arange(_N)
+    # Other columns each time: what was read once would be near.
+    columns = np.random.default_rng(0).permutation(4 * _D)[:128].reshape(4, 32)
+    out = np.empty((_N, columns.shape[1]))
+    gather = min(_best_time(partial(far.gather, every, some, out), 1) for some in columns)
+    halves = Rows([apart[: _N // 2].view(np.float16)])
+    wide = np.ones((1, 8 * _D), dtype=np.float32)
+    return {
+        "gather": gather / out.size,
+        "stream": _best_time(lambda: apart @ query, 2) / apart.size,
+        "sweep": _best_time(lambda: far.rough_products(query, 0, _N), 2) / apart.size,
+        "near_stream": _best_time(lambda: near @ query[:_N], 10) / near.size,
+        "near_sweep": _best_time(lambda: near_rows.rough_products(query[:_N], 0, _N), 10) / near.size,
+        "convert": _best_time(lambda: rough_sums(halves, every[: _N // 2], wide, 0), 2) / (_N // 2 * 8 * _D),
+        "row": _best_time(lambda: far.scores(every[::2].copy(), None, np.ones(4 * _D), 0), 2) / (_N // 2 * 4 * _D),
+    }
+
+
+def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[str, float]:
+    """Seconds of a value of atoms by column: read for one query, from memory and from the cache."""
+    # As many rows as have their sums added at a time, but for some: columns that all begin at the same place of a page
+    # push each other out of the cache.
+    n_tall, n_columns, n_near = 8 * _N - 16, _D // 2, _N - 16
+    tall = apart.reshape(-1)[: n_columns * n_tall].reshape(n_columns, n_tall).T
+    far, close, few = Rows([tall]), Rows([near[:, :n_near].T]), np.ones(n_columns, dtype=np.float32)
+    exact, entries = np.ones(n_columns), np.ones(_N, dtype=np.float32)
+    return {
+        "columns": _best_time(lambda: far.column_products(exact, 0, n_tall), 2) / tall.size,
+        "column_stream": _best_time(lambda: tall @ few, 2) / tall.size,
+        "column_sweep": _best_time(lambda: far.rough_products(few, 0, n_tall), 2) / tall.size,
+        "near_columns": _best_time(lambda: close.column_products(exact[:_N], 0, n_near), 10) / (_N * n_near),
+        "near_column_sweep": _best_time(lambda: close.rough_products(entries, 0, n_near), 10) / (_N * n_near),
+    }
+
+
+def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, float]:
+    """Seconds of a product for one of many queries: by BLAS, by our own loops, of bytes; and of what they share."""
+    atoms, halves, every = np.ones((_N, _D), dtype=np.float32), Rows([apart[: _N // 2].view(np.float16)]), np.arange(_N)
+
+    def by_blas(m: int) -> float:
+        queries = np.ones((m, _D), dtype=np.float32)
+        return _best_time(lambda: atoms @ queries.T)
+
+    def by_tiles(m: int) -> float:
+        queries = np.ones((m, 8 * _D), dtype=np.float32)
+        return _best_time(lambda: rough_sums(halves, every[: _N // 8], queries, 0), 2)
+
+    def by_bytes(m: int) -> float:
+        # Few enough that a processor without such instructions takes no longer than for the rest.
+        products = ByteProducts(Rows([apart]), [np.ones(4 * _D, dtype=np.float32)] * m, 0)
+        return _best_time(partial(products.fill, np.arange(2)))
+
+    few, many = by_blas(8), by_blas(64)
+    some_tiles, more_tiles = by_tiles(4), by_tiles(8)
+    few_bytes, many_bytes = by_bytes(16), by_bytes(64)
+    product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
+    byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * _D * (64 - 16))
+    return {
+        "product": product,
+        "shared": max(few / (_N * _D) - 8 * product, product),
+        "tile": max(more_tiles - some_tiles, 0.1 * more_tiles) / (_N // 8 * 8 * _D * (8 - 4)),
+        "byte_product": byte_product,
+        "byte_entry": max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product),
+    }
+
+
+def _of_codes() -> dict[str, float]:
+    """Seconds of a cell in a round on all atoms, of whatever else it does with an atom, and of a rotated entry."""
+    # More than the second cache holds, as the codes of an index mostly are.
+    rotation, n = Rotation(_D, 0), 16 * _N
+    codes = Codes(rotation, np.zeros(_D), n, 2048)
+    codes.first[:] = 0x5555555555555555  # pages that nobody has written to would all be one
+    codes.scales[:], codes.errors[:] = np.random.default_rng(0).random(n), 1.0
+    query, dither, rule = np.ones(_D), make_dither(codes), CodeRule(1e-3, n)
+
+    def second_round(source: CodeSource) -> None:
+        source.advance(codes.n_first)
+        rule.judge_round(source, 2)
+        source.keep()
+
+    cells = _best_time(lambda: time_cells(codes), 5) / n
+    rounds = []
+    for _ in range(5):
+        source = CodeSource(Survivors(None, n, 10, False), codes, query, dither, ScoreMap(), Times())
+        source.advance(64)  # a query is rotated once, and that is told apart
+        rounds.append(_best_time(partial(second_round, source), 1) / n)
+    return {
+        "cell": cells / codes.n_first,
+        "atom": max(min(rounds) - cells, 0.1 * cells),
+        "rotate": _best_time(lambda: time_rotation(rotation), 5) / _D,
+    }
+
+
+def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
+    """Seconds of the fastest of a few runs, of this thread's own time: other work on the machine is no part of it."""
+    best = np.inf
+    for _ in range(repeats):
+        start = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - start)
+    return best
