@@ -1,6 +1,7 @@
 """DistributedMIPS on Dask: what it takes, what it says, what it refuses."""
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 
@@ -53,7 +54,7 @@ def test_a_dask_array(client):
     assert DistributedMIPS(client).fit(given, n_shards=2).n_shards == 2
 
 
-@pytest.mark.parametrize("kind", ["npy", "zarr", "csv"])
+@pytest.mark.parametrize("kind", ["npy", "zarr", "h5", "csv"])
 def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
     atoms, queries = ratings(n=40, d=600) if kind == "csv" else ratings()
     path = tmp_path / f"atoms.{kind}"
@@ -62,6 +63,9 @@ def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
     elif kind == "zarr":
         zarr = pytest.importorskip("zarr")
         zarr.save_array(str(path), atoms)
+    elif kind == "h5":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file.create_dataset("atoms", data=atoms, chunks=(32, 500))
     else:
         np.savetxt(path, atoms, delimiter=",")
     index = DistributedMIPS(client).fit(path)
@@ -90,8 +94,24 @@ def test_packed_shards(client, tmp_path):
         bm.pack(part, path)
     result = DistributedMIPS(client).fit(paths).search(queries, 2)
     assert (result.indices == best(atoms, queries, 2)).all()
-    with pytest.raises(ValueError, match="packed for one machine"):
-        DistributedMIPS(client).fit(paths[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "codes"}, {"objective": "cosine"}])
+def test_one_packed_group_is_cut_into_shards(client, tmp_path, options):
+    pytest.importorskip("zarr")
+    atoms, queries = ratings()
+    path = tmp_path / "atoms.zarr"
+    bm.pack(atoms, path, n_coordinates=800)
+    index = DistributedMIPS(client, **options).fit(path, n_shards=3)
+    assert (index.n_shards, index.n_atoms) == (3, len(atoms))
+    if "objective" in options:
+        atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    result = index.search(queries, 2)
+    assert (result.indices == best(atoms, queries, 2)).all()
+    # A shard can go elsewhere, and another seed is refused as for the whole group.
+    assert pickle.loads(pickle.dumps(client.gather(index._shards[1]))).n_atoms == 40
+    with pytest.raises(ValueError, match="seed"):
+        DistributedMIPS(client, seed=1).fit(path)
 
 
 def test_a_list_of_shards_of_every_kind(client, tmp_path):

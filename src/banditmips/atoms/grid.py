@@ -211,6 +211,12 @@ class GridStore(PartStore):
             chosen.append(max(last, chosen[-1] + 1))
         return edges[chosen]
 
+    def border_near(self, row: int, within: int) -> int:
+        """Return where a row of chunks begins, if one does near enough: else chunks are read on both sides."""
+        edges = self._grid.row_edges
+        nearest = int(edges[np.abs(edges - row).argmin()])
+        return nearest if abs(nearest - row) <= within else row
+
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups; chunks are not kept."""
         spans = [(0, self.shape[1])]

@@ -198,6 +198,10 @@ class PartStore(ABC):
         n = self.shape[0]
         return np.append(np.arange(0, n, most), n)
 
+    def border_near(self, row: int, within: int) -> int:
+        """Return where to cut the rows in two, at most so far from this one, so that least is read for both."""
+        return row
+
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups of neighbouring rows."""
         for first, stop in pairwise(edges.tolist()):
