@@ -188,6 +188,7 @@ def lost(self, function, arguments):
 def test_what_a_worker_does_not_keep_is_asked_for_by_tasks(client, monkeypatch):
     atoms, queries = ratings()
     index = DistributedMIPS(client).fit([atoms])
+    index.search(queries)  # who shares memory is asked once
     call = Cluster.call
 
     def without(self, function, arguments):
@@ -195,6 +196,30 @@ def test_what_a_worker_does_not_keep_is_asked_for_by_tasks(client, monkeypatch):
         return call(self, function, gone)
 
     monkeypatch.setattr(Cluster, "call", without)
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
+
+
+def test_workers_elsewhere_are_sent_the_queries(client, monkeypatch):
+    atoms, queries = ratings(n=300)
+    shards = np.array_split(atoms, 3)
+    there = []
+    settle = Cluster.settle
+    monkeypatch.setattr(Cluster, "settle", lambda self, futures: there.append(len(futures)) or settle(self, futures))
+    near = DistributedMIPS(client).fit(shards).search(queries, 2)
+    assert there == []
+    monkeypatch.setattr("banditmips.distributed._sharing.Place.is_here", lambda self: False)
+    far = DistributedMIPS(client).fit(shards).search(queries, 2)
+    assert there == [2]
+    assert (far.indices == near.indices).all()
+    assert (far.scores == near.scores).all()
+    assert (far.n_multiplies == near.n_multiplies).all()
+
+
+def test_queries_that_are_not_where_they_are_said_to_be_go_by_tasks(client, monkeypatch):
+    atoms, queries = ratings()
+    index = DistributedMIPS(client).fit(np.array_split(atoms, 2))
+    index.search(queries)
+    monkeypatch.setattr("banditmips.distributed._sharing.Place.map", lambda self: None)
     assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
 
 

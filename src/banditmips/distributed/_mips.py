@@ -372,7 +372,7 @@ def _check_finite(rows: NDArray[Any], single: bool) -> None:
     """Refuse NaN and infinities in queries."""
     with np.errstate(over="ignore", invalid="ignore"):
         for number, row in enumerate(rows):
-            if not np.isfinite(row.sum(dtype=np.float64)):  # that is the case, or the sum is too large
+            if not np.isfinite(row.sum()):  # that is the case, or the sum is too large
                 as_finite(row, "" if single else f"row {number}, ")
 
 
