@@ -94,6 +94,19 @@ print(*(name for name in ("h5py", "zarr", "pyarrow", "fsspec") if name in sys.mo
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 
 
+def test_opening_a_saved_index_does_not_wait_for_scipy(tmp_path):
+    np.save(tmp_path / "atoms.npy", np.ones((40, 300)))
+    bm.BanditMIPS().fit(bm.open_atoms(tmp_path / "atoms.npy", memory_limit=10_000)).save(tmp_path / "atoms.bm")
+    program = f"""
+import sys
+import banditmips as bm
+bm.load({str(tmp_path / "atoms.bm")!r})
+print(*(name for name in sys.modules if name.startswith("scipy")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
 def test_the_command_searches_files_where_they_lie(tmp_path):
     zarr = pytest.importorskip("zarr")
     from typer.testing import CliRunner

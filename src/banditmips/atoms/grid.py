@@ -147,8 +147,16 @@ class GridStore(PartStore):
             memory_limit=memory_limit,
             source=grid.source,
             fetch_counts=grid.counts_bytes,
+            # Whoever reads several chunks at once reads them side by side; what each thread has used of the memory is
+            # not given back.
+            n_threads=4 if down == across == 1 else 2,
         )
         return _Pieces(reader, down, across, row_edges, n_across)
+
+    def forget(self) -> None:
+        """Let the chunks go that are kept in memory."""
+        for pieces in (self._chunks, self._beside, self._below):
+            pieces.reader.close()
 
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that chunks are in."""

@@ -138,6 +138,9 @@ class PartStore(ABC):
     def expect(self, states: NDArray[np.int64]) -> None:  # noqa: B027 (there may be nothing to be looked at)
         """Take other states of the files for a change, now or when they are read: an index was fitted to these."""
 
+    def forget(self) -> None:  # noqa: B027 (there may be nothing that is kept)
+        """Let go what was kept in memory of what was read."""
+
     @property
     def n_lines(self) -> int:
         """Number of lines; the last may be shorter."""
