@@ -182,7 +182,7 @@ def measure_messages(client: Any) -> dict[str, float]:
         cluster.call(_nothing_called, dict.fromkeys(homes, 0))
 
     few, many = np.zeros(1), np.random.default_rng(0).random(1 << 20)
-    sending = [_timed(lambda values=values: cluster.send(values, homes[0]), 9).min() for values in (few, many)]
+    sending = [_timed(lambda values=values: cluster.send([values], homes[:1]), 9).min() for values in (few, many)]
     # Client and scheduler are both in this process.
     task = np.median(_timed(lambda: run(_N_TASKS), 5, time.process_time)) / _N_TASKS
     each = np.median(_timed(call, _N_HOPS, time.process_time)) / len(homes)

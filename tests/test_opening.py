@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 import banditmips as bm
-from banditmips._opening import kind_of
+from banditmips._opening import cut_rows, kind_of, open_rows
 from banditmips.atoms import AtomStore, DenseStore, SparseStore
 
 ATOMS = np.random.default_rng(0).integers(-3, 4, (6, 40)).astype(np.float32)
@@ -94,6 +94,19 @@ print(*(name for name in ("h5py", "zarr", "pyarrow", "fsspec") if name in sys.mo
     assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 
 
+def test_opening_a_saved_index_does_not_wait_for_scipy(tmp_path):
+    np.save(tmp_path / "atoms.npy", np.ones((40, 300)))
+    bm.BanditMIPS().fit(bm.open_atoms(tmp_path / "atoms.npy", memory_limit=10_000)).save(tmp_path / "atoms.bm")
+    program = f"""
+import sys
+import banditmips as bm
+bm.load({str(tmp_path / "atoms.bm")!r})
+print(*(name for name in sys.modules if name.startswith("scipy")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
 def test_the_command_searches_files_where_they_lie(tmp_path):
     zarr = pytest.importorskip("zarr")
     from typer.testing import CliRunner
@@ -146,3 +159,42 @@ def test_tensors_that_cannot_be_used():
         bm.search(tensor.bfloat16(), QUERY)
     with pytest.raises(TypeError, match=r"atoms is a tensor of layout torch.sparse_coo"):
         bm.search(tensor.to_sparse(), QUERY)
+
+
+# --- ranges of rows -------------------------------------------------------------------------------------------------
+
+
+def test_ranges_of_rows_begin_where_chunks_do_if_that_leaves_them_about_even(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    atoms = np.ones((100, 6))
+    np.save(tmp_path / "a.npy", atoms)
+    assert cut_rows(tmp_path / "a.npy", 3) == ([0, 33, 66, 100], 6)
+    zarr.create_array(tmp_path / "low.zarr", data=atoms, chunks=(8, 4))
+    assert cut_rows(tmp_path / "low.zarr", 3) == ([0, 32, 64, 100], 6)
+    zarr.create_array(tmp_path / "high.zarr", data=atoms, chunks=(70, 4))
+    assert cut_rows(tmp_path / "high.zarr", 3) == ([0, 33, 70, 100], 6)  # nothing begins near 33
+    assert cut_rows(tmp_path / "high.zarr", 200)[0][-3:] == [99, 99, 100]  # more ranges than rows
+
+
+def test_ranges_of_packed_rows(tmp_path):
+    pytest.importorskip("zarr")
+    atoms = np.random.default_rng(0).normal(size=(400, 9_000)).astype(np.float32)
+    path = tmp_path / "packed.zarr"
+    bm.pack(atoms, path, n_coordinates=2_000, memory_limit=9 << 20)
+    whole = bm.open_atoms(path)
+    block = whole.layout.atoms_per_block
+    assert block < 400
+    cuts, d = cut_rows(path, 3)
+    assert d == 9_000
+    assert cuts == [0, block, 2 * block, 400]
+    start, stop = cuts[1] - 3, cuts[1] + 20
+    part = open_rows(path, (start, stop))
+    assert part.shape == (stop - start, 9_000)
+    rows, columns = np.array([0, 7, 22]), np.append(whole.order[:40], [0, 1, 8_999])
+    for chosen in (columns, columns[:40], columns[-3:]):
+        found = np.empty((rows.size, chosen.size), dtype=np.float32)
+        part.gather(rows, chosen, found)
+        assert np.array_equal(found, atoms[start:stop][np.ix_(rows, chosen)])
+    facts = part.facts
+    assert np.allclose(facts.squared_norms, (atoms[start:stop].astype(float) ** 2).sum(axis=1))
+    assert facts.low <= atoms[start:stop].min() <= atoms[start:stop].max() <= facts.high

@@ -23,6 +23,8 @@ __all__ = [
     "DEFAULT_MEMORY_LIMIT",
     "FILE_KINDS",
     "READ_WHOLE",
+    "cut_rows",
+    "even_cuts",
     "kind_of",
     "open_again",
     "open_atoms",
@@ -160,6 +162,27 @@ def shape_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
     return _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error").shape
 
 
+def cut_rows(path: str | os.PathLike[str], n_parts: int) -> tuple[list[int], int]:
+    """Cut the rows of a file into ranges of about equal size: where they begin, and at last n; and say what d is.
+
+    A chunk that two ranges share is read for both. So cuts are moved to where chunks begin, by a quarter of a range at
+    most.
+    """
+    kind = kind_of(path)
+    if kind in READ_WHOLE:
+        n, d = open_atoms(path).shape
+        return even_cuts(n, n_parts), d
+    store = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
+    n, d = store.shape
+    first, *inner, last = even_cuts(n, n_parts)
+    return [first, *(store.border_near(row, n // n_parts // 4) for row in inner), last], d
+
+
+def even_cuts(n: int, n_parts: int) -> list[int]:
+    """Where ranges of equal size begin, and at last n."""
+    return [n * part // n_parts for part in range(n_parts + 1)]
+
+
 def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
     """Open a range of the rows of a file, as `open_atoms` does: a small one is read at once."""
     from banditmips._tables import read_matrix
@@ -172,9 +195,7 @@ def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
         return as_store(read_matrix(path, None, header=None)[slice(*rows)])
     whole = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
     if not isinstance(whole, PartStore):
-        raise ValueError(
-            f"{os.fspath(path)} is packed for one machine: give the file it was packed from, or shards of it"
-        )
+        return whole.row_range(*rows)
     return whole_if_small(RowRange(whole, *rows), DEFAULT_MEMORY_LIMIT)
 
 

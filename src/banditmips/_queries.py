@@ -333,10 +333,15 @@ class _Begun(Query):
         """What it has taken by the plan's times."""
         return self.ended.time_spent
 
-    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+    def finish(
+        self,
+        products: NDArray[Any] | None,
+        close: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
+    ) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
         with metered() as meter:
-            super().finish(products, close)
+            super().finish(products, close, scores)
         self.bytes_read += meter.bytes_read
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:

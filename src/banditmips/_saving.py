@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._array_rules import ArrayRule, checked_array, checked_arrays
@@ -33,7 +32,7 @@ _KIND = "index"
 Verify = Literal["now", "lazy", "never"]
 VERIFY: tuple[Verify, ...] = get_args(Verify)
 
-_SPARSE = {"sparse": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array}
+_SPARSE = ("sparse", "csc")
 
 _REAL = "fiub"
 _ATOMS = "type of the atoms"
@@ -350,7 +349,10 @@ def _get_store(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, d: int)
     for part, rule in rules.items():
         full = _part_name(name, kind, part)
         parts.append(checked_array(full, arrays[full], rule, sizes, {}))
-    matrix = _SPARSE[kind]((n, d))
+    # Not before there is one: SciPy's matrices take longer to import than most indexes to open.
+    from scipy.sparse import csc_array, csr_array
+
+    matrix = (csr_array if kind == "sparse" else csc_array)((n, d))
     # Put in place without a look: SciPy would read all places to choose their type, and `SparseStore` reads them again.
     matrix.data, matrix.indices, matrix.indptr = parts
     store = SparseStore(matrix)

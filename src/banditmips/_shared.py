@@ -169,8 +169,8 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
         found = together.best(vectors, measured, excluded if excluded.any() else None) if measured.fine.all() else None
         if found is None:
             continue
-        for one, best, n_close in zip(some, found.indices, found.n_close.tolist(), strict=True):
+        for one, best, scores, n_close in zip(some, found.indices, found.scores, found.n_close.tolist(), strict=True):
             if n_close:
-                one.finish_by_bytes(best, n_close)
+                one.finish_by_bytes(best, n_close, scores)
             else:
-                one.finish(None, best[best >= 0])
+                one.finish(None, best[best >= 0], scores[best >= 0])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from banditmips._extras import require
@@ -151,11 +150,13 @@ def check_member(archive: zipfile.ZipFile, name: str) -> None:
 
 def _read_sparse(path: Path, archive: zipfile.ZipFile) -> Any:
     """Read a matrix that SciPy has saved; nothing is done with it before its places have been checked."""
+    from scipy.sparse import load_npz
+
     from banditmips.atoms.sparse import check_sparse
 
     for name in archive.namelist():
         check_member(archive, name.removesuffix(".npy"))
-    matrix: Any = scipy.sparse.load_npz(path)
+    matrix: Any = load_npz(path)
     if len(matrix.shape) != 2:
         raise ValueError(f"{path}: expected a matrix (one atom or query in each row), got shape {matrix.shape}")
     n, size = matrix.shape[0], path.stat().st_size

@@ -53,6 +53,19 @@ def folder(array, tmp_path):
 # --- Zarr -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_fit_keeps_no_chunks_and_a_search_does(tmp_path):
+    zarr.create_array(tmp_path / "low.zarr", data=np.repeat(ATOMS, 3, axis=0), chunks=(3, 40), compressors=None)
+    store = bm.open_atoms(tmp_path / "low.zarr", memory_limit=LIMIT)
+    readers = [pieces.reader for pieces in (store._chunks, store._beside, store._below)]
+    index = bm.BanditMIPS().fit(store)  # which has first looked at rows from all over
+    assert sum(reader.cached_bytes for reader in readers) == 0
+    assert index.search(QUERY).indices[0] // 3 == TRUTH[0]
+    assert sum(reader.cached_bytes for reader in readers) > 0
+    store.forget()
+    assert sum(reader.cached_bytes for reader in readers) == 0
+    assert index.search(QUERY).indices[0] // 3 == TRUTH[0]
+
+
 def test_a_race_reads_lines_of_chunks(folder):
     store = bm.open_atoms(folder, memory_limit=LIMIT)
     result = bm.search(store, QUERY, delta=0.1, rescore=False, trace=True)

@@ -1,6 +1,7 @@
 """DistributedMIPS on Dask: what it takes, what it says, what it refuses."""
 
 import dataclasses
+import pickle
 import subprocess
 import sys
 
@@ -53,7 +54,7 @@ def test_a_dask_array(client):
     assert DistributedMIPS(client).fit(given, n_shards=2).n_shards == 2
 
 
-@pytest.mark.parametrize("kind", ["npy", "zarr", "csv"])
+@pytest.mark.parametrize("kind", ["npy", "zarr", "h5", "csv"])
 def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
     atoms, queries = ratings(n=40, d=600) if kind == "csv" else ratings()
     path = tmp_path / f"atoms.{kind}"
@@ -62,6 +63,9 @@ def test_the_path_of_a_file_that_every_worker_can_open(client, tmp_path, kind):
     elif kind == "zarr":
         zarr = pytest.importorskip("zarr")
         zarr.save_array(str(path), atoms)
+    elif kind == "h5":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file.create_dataset("atoms", data=atoms, chunks=(32, 500))
     else:
         np.savetxt(path, atoms, delimiter=",")
     index = DistributedMIPS(client).fit(path)
@@ -90,8 +94,24 @@ def test_packed_shards(client, tmp_path):
         bm.pack(part, path)
     result = DistributedMIPS(client).fit(paths).search(queries, 2)
     assert (result.indices == best(atoms, queries, 2)).all()
-    with pytest.raises(ValueError, match="packed for one machine"):
-        DistributedMIPS(client).fit(paths[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "codes"}, {"objective": "cosine"}])
+def test_one_packed_group_is_cut_into_shards(client, tmp_path, options):
+    pytest.importorskip("zarr")
+    atoms, queries = ratings()
+    path = tmp_path / "atoms.zarr"
+    bm.pack(atoms, path, n_coordinates=800)
+    index = DistributedMIPS(client, **options).fit(path, n_shards=3)
+    assert (index.n_shards, index.n_atoms) == (3, len(atoms))
+    if "objective" in options:
+        atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+    result = index.search(queries, 2)
+    assert (result.indices == best(atoms, queries, 2)).all()
+    # A shard can go elsewhere, and another seed is refused as for the whole group.
+    assert pickle.loads(pickle.dumps(client.gather(index._shards[1]))).n_atoms == 40
+    with pytest.raises(ValueError, match="seed"):
+        DistributedMIPS(client, seed=1).fit(path)
 
 
 def test_a_list_of_shards_of_every_kind(client, tmp_path):
@@ -168,6 +188,7 @@ def lost(self, function, arguments):
 def test_what_a_worker_does_not_keep_is_asked_for_by_tasks(client, monkeypatch):
     atoms, queries = ratings()
     index = DistributedMIPS(client).fit([atoms])
+    index.search(queries)  # who shares memory is asked once
     call = Cluster.call
 
     def without(self, function, arguments):
@@ -175,6 +196,30 @@ def test_what_a_worker_does_not_keep_is_asked_for_by_tasks(client, monkeypatch):
         return call(self, function, gone)
 
     monkeypatch.setattr(Cluster, "call", without)
+    assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
+
+
+def test_workers_elsewhere_are_sent_the_queries(client, monkeypatch):
+    atoms, queries = ratings(n=300)
+    shards = np.array_split(atoms, 3)
+    there = []
+    settle = Cluster.settle
+    monkeypatch.setattr(Cluster, "settle", lambda self, futures: there.append(len(futures)) or settle(self, futures))
+    near = DistributedMIPS(client).fit(shards).search(queries, 2)
+    assert there == []
+    monkeypatch.setattr("banditmips.distributed._sharing.Place.is_here", lambda self: False)
+    far = DistributedMIPS(client).fit(shards).search(queries, 2)
+    assert there == [2]
+    assert (far.indices == near.indices).all()
+    assert (far.scores == near.scores).all()
+    assert (far.n_multiplies == near.n_multiplies).all()
+
+
+def test_queries_that_are_not_where_they_are_said_to_be_go_by_tasks(client, monkeypatch):
+    atoms, queries = ratings()
+    index = DistributedMIPS(client).fit(np.array_split(atoms, 2))
+    index.search(queries)
+    monkeypatch.setattr("banditmips.distributed._sharing.Place.map", lambda self: None)
     assert (index.search(queries, 2).indices == best(atoms, queries, 2)).all()
 
 

@@ -147,14 +147,14 @@ def test_two_processes_find_what_one_finds(client):
     assert together.n_exchanges <= 4  # for all queries together, where time is to be saved
 
 
-@pytest.mark.parametrize("when", ["sent", "at once", "later"])
+@pytest.mark.parametrize("when", ["shared", "sent", "at once", "later"])
 def test_a_worker_killed_between_calls_and_in_one(workers, client, monkeypatch, when):
     """What was called is lost with the worker, and the batch begins anew as tasks."""
     index = DistributedMIPS(client).fit([ATOMS[:40], ATOMS[40:]])
     options = {"minimise": "multiplies", "rescore": False}
     undisturbed = index.search(QUERIES, 3, **options)
     pid = pid_of(client, min(index._homes))  # whom the queries are sent to
-    call, settle = Cluster.call, Cluster.settle
+    call, send, settle = Cluster.call, Cluster.send, Cluster.settle
     n_calls = []
 
     def disturbed(self, function, arguments):
@@ -171,11 +171,18 @@ def test_a_worker_killed_between_calls_and_in_one(workers, client, monkeypatch, 
         workers.kill(pid)
         return settle(self, futures)
 
+    def disturbed_send(self, values, homes):
+        workers.kill(pid)
+        return send(self, values, homes)
+
+    if when == "shared":
+        monkeypatch.setattr(Cluster, "send", disturbed_send)
     if when == "sent":
+        monkeypatch.setattr(Cluster, "near", lambda self, homes: [])  # as if they were on other machines
         monkeypatch.setattr(Cluster, "settle", disturbed_before)
     monkeypatch.setattr(Cluster, "call", disturbed)
     result = index.search(QUERIES, 3, **options)
-    assert len(n_calls) == {"sent": 0, "at once": 2, "later": 2}[when]  # no call after the one that was lost
+    assert len(n_calls) == (2 if when in ("at once", "later") else 0)  # no call after the one that was lost
     assert (result.n_multiplies == undisturbed.n_multiplies).all()
     assert (np.sort(result.indices) == np.sort(best(3))).all()
 

@@ -438,7 +438,10 @@ def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch
     rng = np.random.default_rng(0)
     atoms, queries = (rng.normal(size=(size, 2_100)).astype(np.float32) for size in (2_000, 32))
     for k, absolute in ((1, False), (5, True)):
-        result = make_shards(atoms, [900]).search(queries, k, absolute=absolute)
+        shards = make_shards(atoms, [900])
+        result = shards.search(queries, k, absolute=absolute)
+        alone = shards.search(queries[3], k, absolute=absolute)
+        assert (result[3].scores == alone.scores).all()  # to the bit
         scores = queries.astype(float) @ atoms.T.astype(float)
         assert_same_atoms(result.indices, best(np.abs(scores) if absolute else scores, k))
         rounded = result.delta_spent == 1e-3

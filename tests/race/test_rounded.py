@@ -148,3 +148,20 @@ def test_delta_zero_needs_all_products():
     assert (bm.search(atoms, queries, delta=0.0).delta_spent == 0.0).all()
     found = rounded.close_by_bytes(Rows([atoms]), list(queries), 1, False, 0.0, 0)
     assert found == [None] * len(queries)
+
+
+def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_read_all():
+    """Products of bytes are there by then: what counts is what its rows take beside the products of that query."""
+    atoms, queries = normal(n=2_000)
+    rows, here = Rows([atoms]), rounded.costs()
+    most = rounded._most_rows(here, rows, len(queries), 1)
+    n_alike = int(most) + 20
+    assert n_alike < rounded._rows_for_blas(here, rows, 1) < 1_950
+    atoms[:n_alike] = queries[3] + 1e-3 * atoms[:n_alike]
+    found = rounded.close_by_bytes(rows, list(queries), 1, False, 1e-3, 0)
+    assert found[3].size >= n_alike
+    np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))
+    atoms[:1_950] = queries[3] + 1e-3 * atoms[:1_950]  # far too many
+    found = rounded.close_by_bytes(rows, list(queries), 1, False, 1e-3, 0)
+    assert found[3] is None
+    np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))

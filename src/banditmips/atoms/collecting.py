@@ -141,6 +141,8 @@ class FactsCollector:
                             self._merge_rows(block, self._look_at_rows(block), follower)
                         else:
                             waiting.append((block, submit_to(pool, self._look_at_rows, block)))
+                            # Each has squares of the columns of its own, until it is merged.
+                            merge_all_but(max(panels.n_waiting, n_threads))
                     merge_all_but(panels.n_waiting)
                     del panel, block  # before memory is taken for the next
                 merge_all_but(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,11 @@ class AtomFacts:
             max(self.high, other.high),
             self.column_squares + other.column_squares,
         )
+
+    def of_rows(self, start: int, stop: int) -> AtomFacts:
+        """What is known of a range of these atoms; range and squares of the columns stay those of all."""
+        rows = slice(start, stop)
+        return replace(self, squared_norms=self.squared_norms[rows], means=self.means[rows], scatter=self.scatter[rows])
 
 
 def facts_bytes(n: int, d: int) -> int:

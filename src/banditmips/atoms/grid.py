@@ -147,8 +147,16 @@ class GridStore(PartStore):
             memory_limit=memory_limit,
             source=grid.source,
             fetch_counts=grid.counts_bytes,
+            # Whoever reads several chunks at once reads them side by side; what each thread has used of the memory is
+            # not given back.
+            n_threads=4 if down == across == 1 else 2,
         )
         return _Pieces(reader, down, across, row_edges, n_across)
+
+    def forget(self) -> None:
+        """Let the chunks go that are kept in memory."""
+        for pieces in (self._chunks, self._beside, self._below):
+            pieces.reader.close()
 
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that chunks are in."""
@@ -210,6 +218,12 @@ class GridStore(PartStore):
             last = int(np.searchsorted(edges, edges[chosen[-1]] + most, side="right")) - 1
             chosen.append(max(last, chosen[-1] + 1))
         return edges[chosen]
+
+    def border_near(self, row: int, within: int) -> int:
+        """Return where a row of chunks begins, if one does near enough: else chunks are read on both sides."""
+        edges = self._grid.row_edges
+        nearest = int(edges[np.abs(edges - row).argmin()])
+        return nearest if abs(nearest - row) <= within else row
 
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups; chunks are not kept."""

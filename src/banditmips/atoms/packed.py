@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.facts import AtomFacts
 from banditmips.atoms.parts import PartStore
+from banditmips.atoms.rows import RowRange
 from banditmips.packing.layout import PackLayout
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class PackedStore:
         Reads the facts that packing has recorded.
     memory_limit : int
         Bytes that the two stores hold at most.
+    first_row : int
+        The row of `by_coordinate`'s atoms that is the first of `by_row`.
 
     Attributes
     ----------
@@ -57,6 +61,7 @@ class PackedStore:
         by_row: PartStore,
         load_facts: Callable[[], AtomFacts],
         memory_limit: int,
+        first_row: int = 0,
     ) -> None:
         self.layout = layout
         self.order = order
@@ -67,12 +72,31 @@ class PackedStore:
         self._by_coordinate = by_coordinate
         self.by_row = by_row
         self._load_facts = load_facts
+        self._first_row = first_row
         self._sorter = np.argsort(order)
 
     @cached_property
     def facts(self) -> AtomFacts:
         """What was learnt of the atoms when they were packed."""
         return self._load_facts()
+
+    def row_range(self, start: int, stop: int) -> PackedStore:
+        """The atoms from `start` up to, but not including, `stop`."""
+        return PackedStore(
+            replace(self.layout, n=stop - start),
+            self.order,
+            self._by_coordinate,
+            RowRange(self.by_row, start, stop),
+            partial(_facts_of_rows, self._load_facts, start, stop),
+            self.memory_limit,
+            self._first_row + start,
+        )
+
+    def border_near(self, row: int, within: int) -> int:
+        """Return where a block of atoms begins, if one does near enough; else where a chunk of rows does, if any."""
+        block = self.layout.atoms_per_block
+        nearest = min((row + block // 2) // block * block, self.shape[0])
+        return nearest if abs(nearest - row) <= within else self.by_row.border_near(row, within)
 
     def states(self) -> NDArray[np.int64]:
         """Return size and time of change of each file that the atoms are in."""
@@ -98,7 +122,7 @@ class PackedStore:
         places = self._places(rows, columns)
         packed = places >= 0
         if packed.all():
-            self._by_coordinate.gather(places, rows, out.T)
+            self._by_coordinate.gather(places, rows + self._first_row, out.T)
         elif not packed.any():
             self.by_row.gather(rows, columns, out)
         else:
@@ -106,7 +130,7 @@ class PackedStore:
             self.by_row.gather(rows, columns[~packed], part)
             out[:, ~packed] = part
             part = np.empty((np.count_nonzero(packed), rows.size), dtype=self.dtype)
-            self._by_coordinate.gather(places[packed], rows, part)
+            self._by_coordinate.gather(places[packed], rows + self._first_row, part)
             out[:, packed] = part.T
 
     def _places(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -132,6 +156,10 @@ class PackedStore:
     def blocks(self, max_entries: int) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, block of rows) over all rows."""
         return self.by_row.blocks(max_entries)
+
+
+def _facts_of_rows(load_facts: Callable[[], AtomFacts], start: int, stop: int) -> AtomFacts:
+    return load_facts().of_rows(start, stop)
 
 
 def _entries_read(chunk: tuple[int, int], first: NDArray[np.int64], second: NDArray[np.int64]) -> int:

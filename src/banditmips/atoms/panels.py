@@ -106,6 +106,7 @@ class Panels:
         if not isinstance(store, PartStore):
             panels = store.blocks(_BLOCK_ENTRIES)
         else:
+            store.forget()  # of a look at some rows: it would be held as long as all are read
             begun = int(np.searchsorted(self._edges, first_row, side="right")) - 1
             edges = self._edges[begun:]
             panels = _spilled(store, edges, self._most) if self._spills else store.read_groups(edges)

@@ -138,6 +138,9 @@ class PartStore(ABC):
     def expect(self, states: NDArray[np.int64]) -> None:  # noqa: B027 (there may be nothing to be looked at)
         """Take other states of the files for a change, now or when they are read: an index was fitted to these."""
 
+    def forget(self) -> None:  # noqa: B027 (there may be nothing that is kept)
+        """Let go what was kept in memory of what was read."""
+
     @property
     def n_lines(self) -> int:
         """Number of lines; the last may be shorter."""
@@ -197,6 +200,10 @@ class PartStore(ABC):
         """
         n = self.shape[0]
         return np.append(np.arange(0, n, most), n)
+
+    def border_near(self, row: int, within: int) -> int:
+        """Return where to cut the rows in two, at most so far from this one, so that least is read for both."""
+        return row
 
     def read_groups(self, edges: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[Any]]]:
         """Yield (first row, whole rows) for each of these groups of neighbouring rows."""

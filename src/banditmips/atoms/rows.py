@@ -58,6 +58,10 @@ class RowRange(PartStore):
         """Take other states of the files for a change."""
         self._whole.expect(states)
 
+    def forget(self) -> None:
+        """Let go what was kept in memory of what was read."""
+        self._whole.forget()
+
     def row_groups(self, most: int) -> NDArray[np.int64]:
         """Return where groups of rows begin."""
         return np.unique(np.clip(self._whole.row_groups(most) - self._start, 0, self.shape[0]))

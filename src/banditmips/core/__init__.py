@@ -19,6 +19,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
 
     kernels
     numbers
+    quantiles
     maps
     reads
     entries          <- kernels
@@ -36,7 +37,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     byte_products     <- kernels, numbers, rows, survivors
     certain           <- kernels, survivors
     exact             <- certain, rows
-    rule              <- kernels, source, survivors
+    rule              <- kernels, quantiles, source, survivors
     loop              <- exact, records, rule, source, survivors
     sample_source     <- certain, source, statistics, survivors
     cached_source     <- kernels, sample_source, statistics, survivors
@@ -54,7 +55,7 @@ kernels, entries, numbers
     pass of `fit` over entries, and random numbers that belong to coordinates and the seed.
 survivors, source, records
     Who is still in the race, with estimates and radii; what a race asks of whoever gives it cells; what it writes down.
-certain, rule
+certain, rule, quantiles
     What is known for certain, and what up to delta. docs/guarantees.md has the theorems and what they leave open.
 rotation, codes, code_source
     The random rotation, the codes that an index keeps, and rounds on them.

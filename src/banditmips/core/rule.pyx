@@ -27,11 +27,12 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 import numpy as np
-from scipy.special import stdtrit
 
 from banditmips.core.kernels cimport bm_kernels
 from banditmips.core.source cimport Source
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+
+from banditmips.core.quantiles import student_quantile
 
 cdef double LEAST_DIFFERENCE = 1e-140
 """Differences below this are not told apart: their squares are nothing."""
@@ -281,7 +282,7 @@ cdef class PairedRule(Rule):
     cdef double _quantile(self, double tail, int64_t size) except? -1:
         key = (tail, size)
         if key not in self._quantiles:  # a rule that serves many queries looks them up
-            self._quantiles[key] = INFINITY if size < 2 else -float(stdtrit(size - 1, tail))
+            self._quantiles[key] = INFINITY if size < 2 else -student_quantile(size - 1, tail)
         return self._quantiles[key]
 
     @staticmethod

@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
+
 from banditmips._extras import require
+from banditmips.distributed._sharing import SharedArray, can_share, sees
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -60,6 +63,7 @@ class Cluster:
         self._timeout = timeout
         self._home_of: dict[Any, str | None] = {}
         self._gone: set[str] = set()
+        self._is_near: dict[str, bool] = {}
 
     def workers(self) -> list[str]:
         """The addresses of the workers that there are now."""
@@ -134,15 +138,21 @@ class Cluster:
     def _deadline(self, limited: bool = True) -> float:
         return time.monotonic() + self._timeout if limited and self._timeout is not None else float("inf")
 
-    def send(self, value: Any, home: str) -> Future[Any]:
-        """Hand a worker a value to keep, as long as the future is kept; it is lost with the worker."""
+    def send(self, values: Sequence[Any], homes: Sequence[str]) -> list[Future[Any]]:
+        """Hand each of these workers a value to keep, as long as the future is kept; it is lost with the worker."""
 
-        async def scatter() -> Any:
+        async def scatter(value: Any, home: str) -> Any:
             return await self.client.scatter(value, workers=[home], hash=False)
 
-        (kept,) = self._all_of([scatter()], [home])
-        future: Future[Any] = kept
-        return future
+        return self._all_of([scatter(value, home) for value, home in zip(values, homes, strict=True)], homes)
+
+    def near(self, homes: Sequence[str]) -> list[str]:
+        """Those of the workers that can read what this process shares; each is asked once."""
+        unknown = [home for home in homes if home not in self._is_near]
+        if unknown and can_share():
+            probe = SharedArray(np.zeros(1))
+            self._is_near.update(self.call(sees, dict.fromkeys(unknown, probe.place)))
+        return [home for home in homes if self._is_near.get(home, False)]
 
     def call(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call ``function(argument, dask_worker)`` on each of these workers, and return what they say."""

@@ -142,11 +142,11 @@ class DistributedMIPS:
         Parameters
         ----------
         atoms
-            A Dask array of shape (n, d), each block of whose rows becomes a shard; the path of a file that all workers
-            can open; or a list of shards: arrays, sparse matrices, paths, packed groups, loaders (`dask.delayed`) or
-            futures of arrays. Arrays of your own travel with the task that fits them, so that they can be sent again
-            if a worker dies: leave large ones to a Dask array, to loaders or to files. A loader or a block of a Dask
-            array that raises is tried again, twice.
+            A Dask array of shape (n, d), each block of whose rows becomes a shard; the path of a file or of a packed
+            group that all workers can open; or a list of shards: arrays, sparse matrices, paths, packed groups, loaders
+            (`dask.delayed`) or futures of arrays. Arrays of your own travel with the task that fits them, so that they
+            can be sent again if a worker dies: leave large ones to a Dask array, to loaders or to files. A loader or a
+            block of a Dask array that raises is tried again, twice.
         n_shards : int, optional
             How many shards to cut a Dask array or a file into. By default a Dask array's own chunks, and as many as
             there are workers for a file.
@@ -372,7 +372,7 @@ def _check_finite(rows: NDArray[Any], single: bool) -> None:
     """Refuse NaN and infinities in queries."""
     with np.errstate(over="ignore", invalid="ignore"):
         for number, row in enumerate(rows):
-            if not np.isfinite(row.sum(dtype=np.float64)):  # that is the case, or the sum is too large
+            if not np.isfinite(row.sum()):  # that is the case, or the sum is too large
                 as_finite(row, "" if single else f"row {number}, ")
 
 

@@ -1,8 +1,8 @@
 """How the orders of a batch reach the shards, and their reports come back: by calls, or by tasks.
 
 Calls take milliseconds less for each exchange, and the queries go to every worker without being written down by the
-scheduler first; so they come first. They are lost with a worker: then the batch begins anew as tasks, which Dask runs
-wherever it can, on shards that it has made again.
+scheduler first, or lie in memory that workers on the same machine share; so they come first. They are lost with a
+worker: then the batch begins anew as tasks, which Dask runs wherever it can, on shards that it has made again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from banditmips.distributed._cluster import Cluster, WorkerLostError
 from banditmips.distributed._messages import Batch, Order, Report, Work
+from banditmips.distributed._sharing import SharedArray, SharedBatch
 from banditmips.distributed._tasks import Asked, as_is, serve, serve_here
 
 __all__ = ["ByCalls", "ByTasks", "Serving", "Tasks"]
@@ -93,14 +94,30 @@ class ByCalls:
         self._homes = [home for home in homes if home is not None]
         if len(self._homes) < len(shards):
             raise WorkerLostError("there is no worker")
-        first, *_ = places = sorted(set(self._homes))
-        sent = cluster.send(batch, first)
-        # The workers hand it on to each other. Each has one of its own: Dask takes copies of the same thing away again.
-        self._batches = {home: cluster.submit(as_is, sent, home=home) for home in places}
-        cluster.settle(list(self._batches.values()))
+        homes = sorted(set(self._homes))
+        near = cluster.near(homes)
+        self._batches = self._shared(batch, near) | self._sent(batch, [home for home in homes if home not in near])
         self._excluded: list[Any] = [None] * len(shards)
         if excluded is not None:
-            self._excluded = [cluster.send(part, home) for part, home in zip(excluded, self._homes, strict=True)]
+            self._excluded = cluster.send(excluded, self._homes)
+
+    def _shared(self, batch: Batch, homes: list[str]) -> dict[str, Any]:
+        """Let workers on this machine read the queries where they lie."""
+        if not homes:
+            return {}
+        self._queries = SharedArray(batch.queries)  # which stay there until the batch is over
+        shared = SharedBatch.of(batch, self._queries)
+        return dict(zip(homes, self._cluster.send([shared] * len(homes), homes), strict=True))
+
+    def _sent(self, batch: Batch, homes: list[str]) -> dict[str, Any]:
+        """Send the queries to one worker; the workers hand them on to each other."""
+        if not homes:
+            return {}
+        sent = self._cluster.send([batch], homes[:1])[0]
+        # Each has one of its own: Dask takes copies of the same thing away again.
+        batches = {home: self._cluster.submit(as_is, sent, home=home) for home in homes}
+        self._cluster.settle(list(batches.values()))
+        return batches
 
     def serve(self, orders: Mapping[int, Sequence[Mapping[int, Order]]]) -> Served:
         """Call every worker once, for all its shards."""

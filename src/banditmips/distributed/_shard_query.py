@@ -140,17 +140,24 @@ class ShardQuery(Query):
             else:
                 self._play(order, races)
 
-    def finish(self, products: NDArray[np.floating] | None, close: NDArray[np.int64] | None = None) -> None:
+    def finish(
+        self,
+        products: NDArray[Any] | None,
+        close: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
+    ) -> None:
         """Answer by the products with all atoms of the shard."""
         self._take_room()
-        super().finish(products, close)
+        super().finish(products, close, scores)
         assert self.ended is not None
         self.n_multiplies = self.ended.n_multiplies
         self._certain = True
 
-    def finish_by_bytes(self, close: NDArray[np.int64], n_scored: int) -> None:
+    def finish_by_bytes(
+        self, close: NDArray[np.int64], n_scored: int, scores: NDArray[np.float64] | None = None
+    ) -> None:
         """Answer by rows that products of bytes have left, up to delta."""
-        super().finish_by_bytes(close, n_scored)
+        super().finish_by_bytes(close, n_scored, scores)
         assert self.ended is not None
         self.n_multiplies = self.ended.n_multiplies
         self._certain, self._rounded = False, True

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from banditmips._extras import require
-from banditmips._opening import open_rows, shape_of_file
+from banditmips._opening import cut_rows, even_cuts, open_rows, shape_of_file
 from banditmips._validate import as_store
 
 if TYPE_CHECKING:
@@ -104,20 +104,16 @@ def _blocks(atoms: Any, n_shards: int | None) -> list[Part]:
     n, d = atoms.shape
     if np.isnan(n) or np.isnan(d):
         raise ValueError(f"atoms has a shape that Dask does not know, {atoms.shape}: call its compute_chunk_sizes()")
-    cuts = atoms.chunks[0] if n_shards is None else tuple(np.diff(_even_cuts(n, n_shards)).tolist())
+    cuts = atoms.chunks[0] if n_shards is None else tuple(np.diff(even_cuts(n, n_shards)).tolist())
     blocks = atoms.rechunk((cuts, -1)).to_delayed().ravel()
     return [Part(block, None, (rows, d)) for block, rows in zip(blocks, cuts, strict=True)]
 
 
 def _row_ranges(cluster: Cluster, path: str, n_shards: int | None) -> list[Part]:
     """Ranges of the rows of a file, one for each worker unless more are wanted."""
-    ((n, d),) = cluster.gather([cluster.submit(_shape_of, path)])
-    cuts = _even_cuts(n, n_shards or max(len(cluster.workers()), 1))
+    n_parts = n_shards or max(len(cluster.workers()), 1)
+    ((cuts, d),) = cluster.gather([cluster.submit(cut_rows, path, n_parts)])
     return [Part(path, (start, stop), (stop - start, d)) for start, stop in pairwise(cuts)]
-
-
-def _even_cuts(n: int, n_parts: int) -> list[int]:
-    return [n * part // n_parts for part in range(n_parts + 1)]
 
 
 def _given(cluster: Cluster, shards: Sequence[Any]) -> list[Part]:

@@ -25,6 +25,7 @@ from banditmips.distributed._cluster import Failed
 from banditmips.distributed._messages import Batch, Order, Play, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import ShardQuery
+from banditmips.distributed._sharing import SharedBatch
 from banditmips.race.batch import ASKED_TOGETHER, Account
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
@@ -97,9 +98,14 @@ async def serve_here(asked: Sequence[Asked], dask_worker: Any) -> bytes | Failed
         for one in asked
     ]
 
-    def serve_all() -> bytes:
-        served = map_in_order(lambda one: serve(*one, dask_worker.address), given, dask_worker.state.nthreads)
-        return pickle.dumps(list(served))
+    def serve_one(one: tuple[Shard, Batch | SharedBatch, Any, Any]) -> tuple[dict[int, Report], Work] | None:
+        shard, sent, excluded, orders = one
+        batch = sent.opened if isinstance(sent, SharedBatch) else sent
+        return None if batch is None else serve(shard, batch, excluded, orders, dask_worker.address)
+
+    def serve_all() -> bytes | None:
+        served = list(map_in_order(serve_one, given, dask_worker.state.nthreads))
+        return None if None in served else pickle.dumps(served)
 
     try:
         # In a thread, so that the worker can answer others meanwhile.

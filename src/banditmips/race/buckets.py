@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from banditmips.atoms.facts import longest
 from banditmips.core.loop import Outcome
+from banditmips.core.quantiles import student_quantile
 from banditmips.core.records import StopReason
 from banditmips.race.sampled import Contest
 
@@ -86,7 +86,7 @@ class Buckets:
         """
         means = self.mean_squares
         if self.standard_errors.any():
-            z = -float(stdtrit(max(self.n_sampled - 1, 1), delta / means.size)) if delta > 0.0 else np.inf
+            z = -student_quantile(max(self.n_sampled - 1, 1), delta / means.size) if delta > 0.0 else np.inf
             means = means + z * self.standard_errors
         return longest(self.d * means, self.d)
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from banditmips.core.answer import Times
 from banditmips.core.code_source import REGRET
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.quantiles import normal_quantile
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT, spread_and_noise
 from banditmips.race.costs import Costs
 from banditmips.race.schedule import TimedSchedule
@@ -229,6 +229,6 @@ def cells_needed(terms: NDArray[np.float64], n: int, k: int, absolute: bool, by_
     if not (isfinite(spread) and isfinite(noise)) or spread <= 0.0:
         return inf
     # Where the k-th best of n normal numbers lies (of either sign, where they are ranked by size), in deviations.
-    ahead = float(ndtri(1.0 - (k - 0.375) / ((2 if absolute else 1) * n + 0.25)))
+    ahead = normal_quantile(1.0 - (k - 0.375) / ((2 if absolute else 1) * n + 0.25))
     gap = spread * ahead**2 if ahead > 0.0 else 0.0
     return 2.0 * noise / gap if gap > 0.0 else inf

@@ -296,20 +296,31 @@ class Query:
         """Whether exact scores are sums of the products of whole rows."""
         return self._situation.is_product and not self._situation.has_few_entries
 
-    def finish(self, products: NDArray[Any] | None, close: NDArray[np.int64] | None = None) -> None:
+    def finish(
+        self,
+        products: NDArray[Any] | None,
+        close: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
+    ) -> None:
         """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
         assert self.ended is not None
-        self.ended = self.all_products(products, self.ended, close)
+        self.ended = self.all_products(products, self.ended, close, scores)
 
-    def finish_by_bytes(self, close: NDArray[np.int64], n_scored: int) -> None:
+    def finish_by_bytes(
+        self, close: NDArray[np.int64], n_scored: int, scores: NDArray[np.float64] | None = None
+    ) -> None:
         """Answer by rows that products of bytes have left, up to delta; so many were scored exactly for that."""
-        self.finish(None, close)
+        self.finish(None, close, scores)
         assert self.ended is not None
         self.ended.n_multiplies += n_scored * self._situation.support.size
         self.ended.n_survivors, self.ended.delta_spent = n_scored, self._options.delta
 
     def all_products(
-        self, products: NDArray[Any] | None, begun: Outcome, close: NDArray[np.int64] | None = None
+        self,
+        products: NDArray[Any] | None,
+        begun: Outcome,
+        close: NDArray[np.int64] | None = None,
+        scores: NDArray[np.float64] | None = None,
     ) -> Outcome:
         """Finish by the scores of all candidates.
 
@@ -321,12 +332,14 @@ class Query:
             What came before.
         close
             Those that are not beaten for certain (`close_rows`), if somebody has found them for several queries.
+        scores
+            Their exact scores, if somebody has computed these as well.
         """
         rows = self._candidates
         cost = self._exact.cost(rows)
         if products is None or not self.takes_products:
             indices = self._close_rows() if close is None else close
-            scores = self._exact.scores(indices)
+            scores = self._exact.scores(indices) if scores is None else scores
         else:
             product_map = self._situation.product_map()
             assert product_map is not None

@@ -75,7 +75,11 @@ def close_by_bytes(
             reaching_best(of_query, radius, radii, k, absolute)
             for of_query, radius in zip(found.products, found.deviations(), strict=True)
         ]
-    return [one if one is not None and one.size <= k + most else None for one in close]
+    limit = k + most
+    n_left = sum(one is None or one.size > limit for one in close)
+    if n_left:  # BLAS reads all atoms for however few
+        limit = max(limit, _rows_for_blas(costs(), rows, n_left))
+    return [one if one is not None and one.size <= limit else None for one in close]
 
 
 def may_round(rows: Rows, n_queries: int, k: int) -> bool:
@@ -87,11 +91,20 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
     if rows.n < _LEAST_BLOCKS * BLOCK or k >= rows.n or not can_round(rows):
         return 0.0
-    dtype = rows.arrays[0].dtype
-    converted = here.convert if dtype.kind != "f" or dtype.itemsize < 4 else 0.0
-    saved = time_by_blas(here, dtype.itemsize, n_queries, converted) - time_by_bytes(here, dtype.itemsize, n_queries)
+    saved = _time_by_blas(here, rows, n_queries) - time_by_bytes(here, rows.arrays[0].dtype.itemsize, n_queries)
     around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
     return (rows.n * saved - around) / (n_queries * here.row)
+
+
+def _rows_for_blas(here: Costs, rows: Rows, n_queries: int) -> float:
+    """How many rows may be read for each of these queries, if that is to take less than their products by BLAS."""
+    return rows.n * _time_by_blas(here, rows, n_queries) / (n_queries * here.row)
+
+
+def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
+    dtype = rows.arrays[0].dtype
+    converted = here.convert if dtype.kind != "f" or dtype.itemsize < 4 else 0.0
+    return time_by_blas(here, dtype.itemsize, n_queries, converted)
 
 
 def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0) -> float:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.facts import length_of
@@ -18,6 +17,7 @@ from banditmips.atoms.sparse import SparseStore
 from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.exact import Exact, ReaderExact, RowsExact
 from banditmips.core.numbers import permuted_coordinates
+from banditmips.core.quantiles import student_quantile
 from banditmips.core.rule import share_of_round
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -210,7 +210,7 @@ class Situation:
         while size < population:
             tail = options.delta * share_of_round(number) / (self.k * n)
             # None is drawn twice; with few lines their spread is not known well, and one of them stands out by chance.
-            separated = float(stdtrit(size - 1, tail)) ** 2 * needed * (1.0 - size / population) <= size
+            separated = student_quantile(size - 1, tail) ** 2 * needed * (1.0 - size / population) <= size
             if separated and np.log(size) / size <= 1.0 / np.log(1.0 / tail):
                 break
             size, number = LineSchedule().next_size(size, population), number + 1
