@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import banditmips as bm
-from banditmips.core.batch import add_exactly, best_of_each, measure_queries, sums_of_squares
+from banditmips.core.batch import add_exactly, best_of_each, measure_queries
+from banditmips.core.entries import sums_of_squares
 from banditmips.core.near_best import close_to_each
 from banditmips.core.rows import Rows
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
-from banditmips.core.batch import sums_of_squares
+from banditmips.core.entries import sums_of_squares
 
 __all__ = ["AtomFacts", "derived_scatter", "facts_bytes", "length_of", "lengths", "lengths_of_rows", "longest"]
 

@@ -9,7 +9,6 @@ from banditmips.core.rows import Rows
 def measure_queries(
     queries: NDArray[Any],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]: ...
-def sums_of_squares(vectors: NDArray[Any]) -> NDArray[np.float64]: ...
 def add_exactly(
     rows: Rows,
     queries: NDArray[Any],

@@ -39,21 +39,6 @@ def measure_queries(const real[:, ::1] queries):
     return squares, largest, n_nonzero, fine
 
 
-def sums_of_squares(const real[:, ::1] vectors):
-    """Sums of the vectors' squares, each the same in whatever company: every product and sum is in double precision."""
-    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t
-    squares = np.zeros(m)
-    cdef double[::1] of_squares = squares, wide = np.empty(d if real is float else 0)
-    with nogil:
-        for t in range(m if d else 0):
-            if real is float:
-                bm_kernels().to_f64(BM_F32, &vectors[t, 0], sizeof(float), d, &wide[0])
-                of_squares[t] = bm_kernels().dot_exact_f64(&wide[0], &wide[0], d)
-            else:
-                of_squares[t] = bm_kernels().dot_exact_f64(&vectors[t, 0], &vectors[t, 0], d)
-    return squares
-
-
 def add_exactly(
     Rows rows, const real[:, ::1] queries, scales, const int64_t[::1] close, const int64_t[::1] begins, int objective,
     double[::1] sums, part
