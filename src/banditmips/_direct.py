@@ -26,7 +26,7 @@ from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, 
 from banditmips.race.full import can_use_blas
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
-from banditmips.race.rounded import may_round
+from banditmips.race.rounded import most_peaked
 from banditmips.race.situation import FEW_ENTRIES
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds"]
@@ -94,13 +94,15 @@ def _plain_batch(
         return None
     if not DirectSearch.is_plain(atoms, k, options) or not nothing_to_try(atoms, k, options, m):
         return None
-    if store.rows is None or may_round(store.rows, m, k):
+    if store.rows is None:
         return None
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
     kind.squares, kind.n_queries = squares_of(atoms), m
-    _put_first(kind, kinds)
+    kind.most_peaked = most_peaked(store.rows, m, k, options.absolute, options.delta)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
+    if found is not None:
+        _put_first(kind, kinds)
     return found
 
 

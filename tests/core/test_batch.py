@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import banditmips as bm
 from banditmips.core.batch import add_exactly, best_of_each, measure_queries
+from banditmips.core.entries import sums_of_squares
 from banditmips.core.near_best import close_to_each
 from banditmips.core.rows import Rows
 
@@ -80,3 +82,26 @@ def test_the_best_of_each():
     assert indices.ravel().tolist() == [7, -1, 2]
     assert best_of_each(close, begins, np.array([1.0, np.nan, 1.0, 3.0]), 1, True) is None
     assert best_of_each(close[:0], np.zeros(3, dtype=np.int64), np.empty(0), 1, False)[0].tolist() == [[-1], [-1]]
+
+
+@pytest.mark.parametrize("d", [1, 9, 2_048, 5_001])
+def test_sums_of_squares_are_the_same_in_any_company_and_precision(d):
+    vectors = np.random.default_rng(0).normal(size=(5, d)).astype(np.float32)
+    squares = sums_of_squares(vectors)
+    np.testing.assert_allclose(squares, np.square(vectors.astype(np.float64)).sum(axis=1), rtol=1e-14)
+    np.testing.assert_array_equal(squares, sums_of_squares(vectors.astype(np.float64)))
+    np.testing.assert_array_equal(squares, [sums_of_squares(vector[np.newaxis])[0] for vector in vectors])
+    assert sums_of_squares(np.empty((2, 0))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("k", [9, 10, 11])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_plain_batch_that_wants_nearly_all_or_more(k, dtype):
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(10, 12)).astype(dtype), rng.normal(size=(6, 12)).astype(dtype)
+    for _ in range(2):  # the second time in one compiled call
+        result = bm.search(atoms, queries, k=k)
+        alone = [bm.search(atoms, query, k=k) for query in queries]
+        np.testing.assert_array_equal(result.indices, [one.indices for one in alone])
+        np.testing.assert_array_equal(result.scores, [one.scores for one in alone])
+        np.testing.assert_array_equal(result.n_survivors, [one.n_survivors for one in alone])

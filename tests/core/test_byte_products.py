@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from banditmips.core.byte_products import BLOCK, ByteProducts, can_round, reaching_best
+from banditmips.core.byte_products import BLOCK, OF_SQUARES, ByteProducts, can_round, reaching_best
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 
@@ -95,8 +95,7 @@ def test_blocks_come_in_any_order_and_both_memory_orders_give_the_same():
     by_column = filled(np.asfortranarray(atoms), queries, 3)
     np.testing.assert_allclose(by_column.products, whole.products, rtol=1e-12)
     np.testing.assert_allclose(by_column.deviations(), whole.deviations(), rtol=1e-5)
-    some = np.array([3, 129])
-    np.testing.assert_allclose(whole.deviations(some), whole.deviations()[:, some], rtol=1e-12)
+    np.testing.assert_allclose(by_column.squares, whole.squares, rtol=2e-5)
     # Each query has the same bytes in whatever company it comes.
     alone = filled(atoms, queries[3:4], 3)
     np.testing.assert_allclose(alone.products[0], whole.products[3], rtol=1e-12)
@@ -109,17 +108,49 @@ def test_what_has_no_byte_is_left_to_others(bad):
     queries[1, 1_500] = bad
     with np.errstate(all="ignore"):
         found = filled(atoms, queries, 0)
-        kept = [reaching_best(*of, (5.0, 4.0), 1, False) for of in zip(found.products, found.deviations(), strict=True)]
-    assert kept[0].size == 60
-    assert kept[1] is None
+        rows, begins, unknown = reaching_best(found.products, found.deviations(), (5.0, 4.0), 1, False)
+    np.testing.assert_array_equal(rows, np.arange(60))
+    np.testing.assert_array_equal(begins, [0, 60, 60])
+    np.testing.assert_array_equal(unknown, [False, True])
 
 
 def test_who_reaches_the_best():
-    products, deviations = np.array([5.0, -9.0, 4.0, 1.0]), np.array([1.0, 1.0, 2.0, 1.0])
-    assert reaching_best(products, deviations, (1.0, 0.5), 1, False).tolist() == [0, 2]
-    assert reaching_best(products, deviations, (1.0, 0.5), 2, False).tolist() == [0, 2]
-    assert reaching_best(products, deviations, (1.0, 0.5), 1, True).tolist() == [1]
-    assert reaching_best(products, deviations, (1.0, 0.5), 4, False).tolist() == [0, 1, 2, 3]
+    products, deviations = np.array([[5.0, -9.0, 4.0, 1.0]] * 3), np.array([[1.0, 1.0, 2.0, 1.0]] * 3)
+    for k, absolute, wanted in ((1, False, [0, 2]), (2, False, [0, 2]), (1, True, [1]), (4, False, [0, 1, 2, 3])):
+        rows, begins, unknown = reaching_best(products, deviations, (1.0, 0.5), k, absolute)
+        np.testing.assert_array_equal(rows, 3 * wanted)
+        np.testing.assert_array_equal(begins, len(wanted) * np.arange(4))
+        assert not unknown.any()
+    with pytest.raises(ValueError, match="deviations"):
+        reaching_best(products, deviations[:2], (1.0, 0.5), 1, False)
+    with pytest.raises(ValueError, match="k = 5"):
+        reaching_best(products, deviations, (1.0, 0.5), 5, False)
+
+
+def test_who_reaches_the_best_by_factors_and_offsets():
+    """Ends are those of products, times factors, and everything that may be wrong besides makes them wider."""
+    products, deviations = np.array([[4.0, 3.0, 1.0]] * 2), np.array([[1.0, 1.0, 1.0]] * 2)
+    factors, offsets, none = np.array([1.0, 2.0, 0.0]), np.array([0.0, 1.0, -4.0]), np.zeros(2)
+
+    def found(centres, part, besides):
+        scores = (factors, offsets, np.array(centres), part, np.array(besides))
+        rows, begins, _ = reaching_best(products, deviations, (0.5, 0.5), 1, False, scores)
+        return [some.tolist() for some in np.split(rows, begins[1:-1])]
+
+    # Scores of 4, 6 and 0 without offsets, of 4, 5 and 4 with them; half the intervals are 0.5, 1 and 0.
+    assert found([0.0, 1.0], 0.0, none) == [[1], [0, 1, 2]]
+    assert found([0.0, 0.9], 0.0, none) == [[1], [0, 1]]
+    assert found([0.0, 0.9], 0.05, none) == [[0, 1], [0, 1, 2]]
+    assert found([0.0, 0.9], 0.0, [2.6, 0.0]) == [[0, 1, 2], [0, 1]]
+    with pytest.raises(ValueError, match="factors"):
+        reaching_best(products, deviations, (0.5, 0.5), 1, False, (factors[:2], offsets, none, 0.0, none))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_squares_of_atoms(kind, order):
+    atoms = np.asarray(kind(np.random.default_rng(5), (50, 2_500)), dtype=np.float32, order=order)
+    squares = filled(atoms, atoms[:1], 0).squares
+    np.testing.assert_allclose(squares, np.square(atoms.astype(np.float64)).sum(axis=1), rtol=OF_SQUARES / 2)
 
 
 def test_what_can_be_rounded():

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-BYTES = np.dtype([("step", "f8"), ("norm", "f8"), ("total", "i4"), ("levelled", "i4")])
+BYTES = np.dtype([("step", "f8"), ("norm", "f8"), ("squares", "f8"), ("total", "i4"), ("levelled", "i4")])
 BLOCK, ABREAST, QUERIES = 48, 6, 64
 SIZES = [1, 3, 4, 63, 64, 65, 1000, 1024]
 
@@ -46,6 +46,7 @@ def test_a_row_becomes_bytes(kernels, d, scale):
         assert np.linalg.norm(numbers.astype(np.float64)) <= known["norm"]
     assert known["norm"] <= 1.001 * np.linalg.norm(v.astype(np.float64)) + 0.52 * known["step"] * np.sqrt(d)
     assert np.abs(guess - v).max() <= (0.5 + 2**-9 + 2**-15) * known["step"]
+    np.testing.assert_allclose(known["squares"], np.square(v.astype(np.float64)).sum(), rtol=5e-5)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -76,7 +77,8 @@ def test_columns_become_the_bytes_of_rows(kernels, precision, d, n):
         bytes_, expected = rounded(kernels, atoms[i + 1].astype(np.float32), own, levels)
         np.testing.assert_array_equal(of_atoms[i, :d], bytes_)
         assert not of_atoms[i, d:].any()
-        np.testing.assert_allclose(known[i]["norm"], expected["norm"], rtol=1e-5)
+        for name in ("norm", "squares"):
+            np.testing.assert_allclose(known[i][name], expected[name], rtol=2e-5)
         for name in ("step", "total", "levelled"):
             assert known[i][name] == expected[name]
 

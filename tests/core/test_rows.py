@@ -58,6 +58,15 @@ def test_every_type_is_read_as_it_is(dtype, objective):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [1, 10, 17, 2_048, 5_000])
+def test_rows_four_at_a_time_have_the_scores_of_each_alone(dtype, size):
+    rows = Rows([made(dtype, (7, size)), made(dtype, (4, size), seed=1)])
+    query = np.random.default_rng(2).normal(size=size)
+    alone = [rows.scores(np.array([row]), None, query, PRODUCT)[0] for row in range(11)]
+    np.testing.assert_array_equal(rows.scores(np.arange(11), None, query, PRODUCT), alone)
+
+
 def test_several_matrices_are_one_after_another():
     parts = [made("f4", (3, 50)), made("f8", (1, 50)), np.asfortranarray(made("i1", (4, 50)))]
     whole = np.concatenate([part.astype(np.float64) for part in parts])

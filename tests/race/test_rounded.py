@@ -1,14 +1,21 @@
 """Batches whose queries are answered by products of bytes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import banditmips as bm
+from banditmips._search_options import Options
+from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import collect_facts
 from banditmips.core.byte_products import BLOCK, ByteProducts
 from banditmips.core.rows import Rows
 from banditmips.race import rounded
+from banditmips.race.atom_set import AtomSet
 from banditmips.race.costs import Costs
+from banditmips.race.together import Together
 
 
 @pytest.fixture(autouse=True)
@@ -64,27 +71,78 @@ def test_threads_and_seeds():
     assert (one.n_survivors != other.n_survivors).any()
 
 
-def test_wrong_answers_are_as_rare_as_promised():
+def truth(atoms, queries, objective):
+    """Scores in double precision."""
+    atoms, queries = atoms.astype(np.float64), queries.astype(np.float64)
+    if objective == "correlation":
+        atoms, queries = (vectors - vectors.mean(axis=1, keepdims=True) for vectors in (atoms, queries))
+    if objective in ("cosine", "correlation"):
+        lengths = np.linalg.norm(atoms, axis=1)
+        atoms = np.divide(atoms, lengths[:, np.newaxis], where=lengths[:, np.newaxis] > 0, out=np.zeros_like(atoms))
+    if objective == "neg_sqeuclidean":
+        return -np.square(queries[:, np.newaxis] - atoms).sum(axis=2)
+    return queries @ atoms.T
+
+
+KINDS = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "lengths": lambda rng, shape: rng.normal(size=shape) * rng.lognormal(sigma=0.5, size=(shape[0], 1)),
+    "level": lambda rng, shape: 1.0 + rng.normal(size=shape),
+    "laplace": lambda rng, shape: rng.laplace(size=shape),
+    "counts": lambda rng, shape: rng.poisson(2.0, size=shape),
+}
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "neg_sqeuclidean", "correlation"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_answers_are_as_rare_as_promised(kind, objective, known, monkeypatch):
     """The two best differ by less than a radius at delta = 0.1, and the filter alone decides."""
-    n, d, m, delta, n_wrong, n_trials = 400, 1_024, 32, 0.1, 0, 0
+    monkeypatch.setattr(rounded, "_most_rows", lambda *_: 200.0)
+    n, d, m, delta, n_wrong, n_trials = 200, 1_024, 16, 0.1, 0, 0
     rng = np.random.default_rng(3)
-    for seed in range(12):
-        atoms, queries = rng.normal(size=(n, d)).astype(np.float32), rng.normal(size=(m, d)).astype(np.float32)
-        found = rounded.close_by_bytes(Rows([atoms]), list(queries), 2, False, delta, seed)
-        truth = best(atoms, queries, 2)
-        kept = [close for close in found if close is not None]
-        assert len(kept) == m
-        assert np.mean([close.size for close in kept]) < 10
-        n_wrong += sum(not set(of_query) <= set(close) for of_query, close in zip(truth.tolist(), kept, strict=True))
+    for seed in range(8):
+        atoms, queries = (KINDS[kind](rng, (size, d)).astype(np.float32) for size in (n, m))
+        atom_set = AtomSet(DenseStore(atoms), facts=collect_facts(DenseStore(atoms)) if known else None)
+        together = Together(atom_set, 2, Options(delta=delta, seed=seed, objective=objective))
+        found = together._close_by_bytes(queries, together.measure(queries))
+        if objective == "correlation" and not known:
+            assert found is None
+            return
+        rows, begins, unknown = found
+        assert not unknown.any()
+        assert rows.size < m * n / 4
+        wanted = np.argsort(-truth(atoms, queries, objective), axis=1)[:, :2]
+        kept = np.split(rows, begins[1:-1])
+        n_wrong += sum(not set(best) <= set(close) for best, close in zip(wanted.tolist(), kept, strict=True))
         n_trials += m
     assert n_wrong <= binom.ppf(1 - 1e-6, n_trials, delta)
 
 
-def test_products_of_bytes_that_cannot_tell_atoms_apart_end_after_a_few(monkeypatch):
-    """Spikes make steps as large as everything else; a sixteenth of the blocks shows it, and BLAS does the rest."""
-    atoms, queries = normal(n=2_000, d=1_024)
-    atoms[:, 5] = 1e4
-    queries[:, 9] = 1e4
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("objective", ["cosine", "neg_sqeuclidean", "correlation"])
+def test_other_objectives_are_answered_as_for_each_query_alone(objective, absolute, fitted):
+    if absolute and objective == "neg_sqeuclidean":
+        return
+    atoms, queries = normal(n=900, d=2_100)
+    atoms *= np.random.default_rng(1).lognormal(sigma=0.3, size=(len(atoms), 1)).astype(np.float32)
+    atoms[7] = 0.0
+    options = {"objective": objective, "absolute": absolute}
+    search = bm.BanditMIPS(**options).fit(atoms).search if fitted else partial(bm.search, atoms, **options)
+    result = search(queries, k=5)
+    scores = truth(atoms, queries, objective)
+    wanted = np.argsort(-np.abs(scores) if absolute else -scores, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(result.indices, wanted)
+    if fitted or objective != "correlation":
+        assert (result.delta_spent[-8:] == 1e-3).all()
+        assert (result.n_survivors[-8:] < 100).all()
+    for query, of_query in zip(queries[-3:], result.scores[-3:], strict=True):
+        np.testing.assert_array_equal(of_query, search(query, k=5).scores)
+
+
+def counted(monkeypatch):
+    """Blocks that products of bytes are asked for."""
     n_filled = []
     fill = ByteProducts.fill
 
@@ -94,11 +152,30 @@ def test_products_of_bytes_that_cannot_tell_atoms_apart_end_after_a_few(monkeypa
             fill(self, blocks)
 
     monkeypatch.setattr(rounded, "ByteProducts", Counted)
+    return n_filled
+
+
+def test_products_of_bytes_that_cannot_tell_atoms_apart_end_after_a_few(monkeypatch):
+    """Spikes of atoms make steps as large as everything else; one atom of 32 shows it, and BLAS does the rest."""
+    atoms, queries = normal(n=2_000, d=1_024)
+    atoms[:, 5] = 1e4
+    queries[:, 5] = 0.0
+    n_filled = counted(monkeypatch)
     result = bm.search(atoms, queries, k=10)
     np.testing.assert_array_equal(result.indices, best(atoms, queries, 10))
-    assert n_filled == [round(len(atoms) / BLOCK / 16)]
+    assert n_filled == [-(-len(atoms) // (32 * BLOCK))]
     assert (result.delta_spent == 0.0).all()
     assert (result.n_survivors == len(atoms)).all()
+
+
+def test_queries_with_spikes_are_not_tried(monkeypatch):
+    atoms, queries = normal(n=2_000, d=8_192)
+    queries[:, 9] = 1e4
+    n_filled = counted(monkeypatch)
+    result = bm.search(atoms, queries, k=30)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 30))
+    assert n_filled == []
+    assert (result.delta_spent == 0.0).all()
 
 
 def test_some_queries_may_still_need_blas():
@@ -134,7 +211,7 @@ def test_scales(scale):
     assert (result.delta_spent == 1e-3).all()
 
 
-@pytest.mark.parametrize("change", [{"n": 300}, {"m": 3}, {"n": 384, "k": 384}])
+@pytest.mark.parametrize("change", [{"n": 60}, {"m": 3}, {"n": 384, "k": 384}])
 def test_batches_that_are_left_to_blas(change):
     k = change.pop("k", 5)
     atoms, queries = normal(**change)
@@ -146,8 +223,7 @@ def test_batches_that_are_left_to_blas(change):
 def test_delta_zero_needs_all_products():
     atoms, queries = normal()
     assert (bm.search(atoms, queries, delta=0.0).delta_spent == 0.0).all()
-    found = rounded.close_by_bytes(Rows([atoms]), list(queries), 1, False, 0.0, 0)
-    assert found == [None] * len(queries)
+    assert rounded.close_by_bytes(Rows([atoms]), queries, 1, False, 0.0, 0) is None
 
 
 def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_read_all():
@@ -158,10 +234,10 @@ def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_
     n_alike = int(most) + 20
     assert n_alike < rounded._rows_for_blas(here, rows, 1) < 1_950
     atoms[:n_alike] = queries[3] + 1e-3 * atoms[:n_alike]
-    found = rounded.close_by_bytes(rows, list(queries), 1, False, 1e-3, 0)
-    assert found[3].size >= n_alike
+    _, begins, unknown = rounded.close_by_bytes(rows, queries, 1, False, 1e-3, 0)
+    assert begins[4] - begins[3] >= n_alike
+    assert not unknown[3]
     np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))
-    atoms[:1_950] = queries[3] + 1e-3 * atoms[:1_950]  # far too many
-    found = rounded.close_by_bytes(rows, list(queries), 1, False, 1e-3, 0)
-    assert found[3] is None
+    atoms[:1_950] = queries[3] + 1e-3 * atoms[:1_950]  # far too many, and alike for all other queries, too
+    assert rounded.close_by_bytes(rows, queries, 1, False, 1e-3, 0) is None
     np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))

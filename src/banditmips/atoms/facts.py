@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
+from banditmips.core.entries import sums_of_squares
 
 __all__ = ["AtomFacts", "derived_scatter", "facts_bytes", "length_of", "lengths", "lengths_of_rows", "longest"]
 
-_LENGTH_PIECE = 1 << 15
-"""Entries whose squares are summed together."""
 _LEAST_SQUARES = 1e-280
 """Sums of squares below this may have lost digits to underflow."""
 
@@ -82,11 +81,9 @@ def longest(squares: NDArray[Any], d: int) -> NDArray[np.float64]:
 
 def length_of(vector: NDArray[Any]) -> float:
     """Norm of a vector, whose squares may be too large or too small for numbers."""
-    square = 0.0
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for start in range(0, vector.size, _LENGTH_PIECE):  # so that nothing leaves the processor's cache
-            piece = vector[start : start + _LENGTH_PIECE].astype(np.float64, copy=False)
-            square += float(piece @ piece)
+    plain = vector.dtype in (np.float32, np.float64) and vector.flags.c_contiguous
+    numbers = vector if plain else np.ascontiguousarray(vector, dtype=np.float64)
+    square = float(sums_of_squares(numbers[np.newaxis])[0])
     if _LEAST_SQUARES <= square < np.inf:
         return float(np.sqrt(square))
     # Of its parts of the largest entry.
@@ -98,13 +95,12 @@ def length_of(vector: NDArray[Any]) -> float:
         return float(largest * np.linalg.norm(vector / largest))
 
 
-def lengths_of_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """What `length_of` gives for each row, to the bit; None where squares are too large or too small for numbers."""
-    squares = np.zeros(len(vectors))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for start in range(0, vectors.shape[1], _LENGTH_PIECE):
-            piece = vectors[:, start : start + _LENGTH_PIECE]
-            squares += np.matmul(piece[:, np.newaxis, :], piece[:, :, np.newaxis])[:, 0, 0]
+def lengths_of_rows(vectors: NDArray[Any]) -> NDArray[np.float64] | None:
+    """What `length_of` gives for each row of an array of floats in C order, to the bit.
+
+    None where squares are too large or too small for numbers.
+    """
+    squares = sums_of_squares(vectors)
     return np.asarray(np.sqrt(squares)) if ((squares >= _LEAST_SQUARES) & (squares < np.inf)).all() else None
 
 

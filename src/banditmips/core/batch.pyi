@@ -25,3 +25,4 @@ def best_of_each(
 
 class PlainBatch(PlainProducts):
     n_queries: int
+    most_peaked: float

@@ -106,9 +106,18 @@ def best_of_each(
 
 
 cdef class PlainBatch(PlainProducts):
-    """One kind of batch that all products answer: atoms and so many queries of one type in C order and in memory."""
+    """One kind of batch that all products answer: atoms and so many queries of one type in C order and in memory.
+
+    Attributes
+    ----------
+    n_queries : int
+    most_peaked : float
+        Where the largest entries of most queries are smaller than so many times their root mean square, other products are
+        faster, and nothing is answered here.
+    """
 
     cdef public Py_ssize_t n_queries
+    cdef public double most_peaked
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
         return (
@@ -125,46 +134,70 @@ cdef class PlainBatch(PlainProducts):
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows):
-        cdef cnp.npy_intp m = self.n_queries
+        cdef cnp.npy_intp m = self.n_queries, t
         cdef cnp.npy_intp[2] shape = [m, self.k]
+        cdef cnp.ndarray products, squares = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
+        if not self._measure(rows, <double*> cnp.PyArray_DATA(squares), <int64_t*> cnp.PyArray_DATA(counts)):
+            return None
         # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards; and this way round BLAS
         # is up to a fifth faster.
-        cdef cnp.ndarray products
         with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
             products = np.ascontiguousarray(np.dot(atoms, rows.T).T)
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
         cdef Best best = Best.__new__(Best)
         best.k, best.absolute = self.k, self.absolute
         best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
         if not (
-            _fill_best[float](self, <float*> NULL, products, atoms, rows, best, <int64_t*> cnp.PyArray_DATA(counts))
+            _fill_best[float](self, <float*> NULL, products, atoms, rows, <double*> cnp.PyArray_DATA(squares), best)
             if self.type_num == cnp.NPY_FLOAT else
-            _fill_best[double](self, <double*> NULL, products, atoms, rows, best, <int64_t*> cnp.PyArray_DATA(counts))
+            _fill_best[double](self, <double*> NULL, products, atoms, rows, <double*> cnp.PyArray_DATA(squares), best)
         ):
             return None
+        cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
+        cdef int64_t* of_all = <int64_t*> cnp.PyArray_DATA(survivors)
+        for t in range(m):
+            of_all[t] = self.n
         fields = self.fields.copy()
         fields["indices"], fields["scores"], fields["n_multiplies"] = indices, scores, counts
-        fields["n_rounds"], fields["bytes_read"] = np.zeros(m, dtype=np.int64), np.zeros(m, dtype=np.int64)
-        fields["n_survivors"], fields["delta_spent"] = np.full(m, self.n), np.zeros(m)
+        fields["n_rounds"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["bytes_read"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["n_survivors"] = survivors
+        fields["delta_spent"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0)
         return self.result(fields)
+
+    cdef bint _measure(self, cnp.ndarray rows, double* squares, int64_t* counts) noexcept:
+        """Find the sums of the queries' squares, and how many multiplies they take; False where one is not plain."""
+        cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
+        cdef double flat = self.most_peaked * self.most_peaked / self.d
+        cdef bm_moments moments
+        cdef Py_ssize_t t, n_flat = 0
+        with nogil:
+            for t in range(self.n_queries):
+                if self.type_num == cnp.NPY_FLOAT:
+                    bm_kernels().moments_f32(<const float*> query, self.d, NULL, &moments)
+                    query += self.d * sizeof(float)
+                else:
+                    bm_kernels().moments_f64(<const double*> query, self.d, NULL, &moments)
+                    query += self.d * sizeof(double)
+                if not are_fine(&moments) or self.few_entries * moments.n_nonzero <= self.d:
+                    return False
+                squares[t], counts[t] = moments.squares, self.n * moments.n_nonzero
+                n_flat += moments.largest * moments.largest <= flat * moments.squares
+        return 2 * n_flat <= self.n_queries
 
 
 cdef bint _fill_best(
-    PlainBatch kind, const real* known, cnp.ndarray products, cnp.ndarray atoms, cnp.ndarray rows, Best best,
-    int64_t* counts
+    PlainBatch kind, const real* known, cnp.ndarray products, cnp.ndarray atoms, cnp.ndarray rows, const double* squares,
+    Best best
 ) except -1:
-    """Put the best of each query one after another where `best` begins, and what they take into `counts`.
-
-    False where one of the queries is not plain.
-    """
+    """Put the best of each query one after another where `best` begins; False where a number is not finite."""
     cdef Room room = Room(room_for_best(kind.n, best.k))
     cdef double* start = <double*> room.start
     cdef const real* of_query = <const real*> cnp.PyArray_DATA(products)
     cdef const real* query = <const real*> cnp.PyArray_DATA(rows)
     cdef const real* first = <const real*> cnp.PyArray_DATA(atoms)
-    cdef bm_moments moments
     cdef Py_ssize_t t
     if kind.squares is not None:
         known = <const real*> cnp.PyArray_DATA(kind.squares)
@@ -172,14 +205,8 @@ cdef bint _fill_best(
         if known != NULL:
             fill_maxima(known, kind.n, start + n_blocks(kind.n))
         for t in range(kind.n_queries):
-            if real is float:
-                bm_kernels().moments_f32(query, kind.d, NULL, &moments)
-            else:
-                bm_kernels().moments_f64(query, kind.d, NULL, &moments)
-            counts[t], best.count = kind.n * moments.n_nonzero, 0
-            if not are_fine(&moments) or kind.few_entries * moments.n_nonzero <= kind.d:
-                return False
-            if not best_by_products(of_query, first, known, query, kind.n, kind.d, moments.squares, best, start):
+            best.count = 0
+            if not best_by_products(of_query, first, known, query, kind.n, kind.d, squares[t], best, start):
                 return False
             of_query, query = of_query + kind.n, query + kind.d
             best._indices, best._scores = best._indices + best.k, best._scores + best.k

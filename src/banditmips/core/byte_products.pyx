@@ -6,7 +6,7 @@ each stretch. The dither belongs to the coordinates and the seed: the same for a
 
 from libc.math cimport fabs, isfinite, sqrt
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from banditmips.core.kernels cimport (
     BM_BYTE_ATOMS, BM_BYTE_QUERIES, BM_BYTE_STRETCH, BM_BYTES_ABREAST, BM_F32, BM_F64,
     bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_kernels,
 )
+from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows, Segment
 from banditmips.core.survivors cimport kth_largest
 
@@ -23,6 +24,9 @@ BLOCK = BM_BYTE_ATOMS
 """Atoms that are rounded together."""
 MOST_QUERIES = BM_BYTE_QUERIES
 """Queries that are multiplied together, at most."""
+
+OF_SQUARES = 1e-4
+"""Error of sums of squares, as a part of them: those of a stretch are added up in single precision."""
 
 cdef uint64_t STREAM = 4
 cdef double LOST = 2.0 ** -15
@@ -34,7 +38,7 @@ cdef enum:
     CACHE_LINE = 64  # bytes
     GROUP = 16  # queries in a group
     RUN = 16  # stretches of a row that are rounded one after another: the rounded rows of a block stay in the second cache
-    PITCH = RUN * BM_BYTE_STRETCH + 64  # at a power of two rows would push each other out of the cache
+    APART = 64  # bytes between rounded rows: at a power of two they would push each other out of the cache
 
 
 def can_round(Rows rows):
@@ -51,34 +55,38 @@ cdef class ByteProducts:
     ----------
     rows : Rows
         For which `can_round` is true.
-    queries : sequence of arrays of shape (d,)
-        At most `MOST_QUERIES`, of types that `Rows` can read.
+    queries : sequence of arrays of shape (d,) or (count, d)
+        At most `MOST_QUERIES` in all, of types that `Rows` can read.
     seed : int
 
     Attributes
     ----------
     products : float64 array of shape (m, n)
         Estimates, where `fill` has been.
+    squares : float64 array of shape (n,)
+        Sums of the atoms' squares there, wrong by a part of `OF_SQUARES` at most.
     n_blocks : int
         Of `BLOCK` atoms each, the last one perhaps of fewer.
     """
 
-    cdef readonly object products
+    cdef readonly object products, squares
     cdef readonly int64_t n_blocks
     cdef Rows rows
-    cdef int64_t m, n, d, n_stretches
+    cdef int64_t m, n, d, n_stretches, pitch
     cdef int n_groups
+    cdef double[::1] _squares
     cdef double[:, ::1] _products, _steps, _norms, query_steps, query_norms, query_shifts
     cdef uint8_t[:, ::1] query_bytes
     cdef uint16_t[::1] atom_dither, query_dither
     cdef uint8_t[::1] atom_levels, query_levels
 
     def __init__(self, Rows rows, queries, uint64_t seed):
-        cdef Rows second = Rows([query[np.newaxis] for query in queries])
+        cdef Rows second = Rows([np.atleast_2d(some) for some in queries])
         if not can_round(rows) or second.d != rows.d or not 0 < second.n <= BM_BYTE_QUERIES:
             raise ValueError(f"{second.n} queries of {second.d} entries for atoms of {rows.d} that can be rounded")
         self.m, self.d = second.n, rows.d
         self.n_stretches = (self.d + BM_BYTE_STRETCH - 1) // BM_BYTE_STRETCH
+        self.pitch = min(<int64_t> RUN, self.n_stretches) * BM_BYTE_STRETCH + APART
         self.n_groups = (self.m + GROUP - 1) // GROUP
         words = random_words(seed, STREAM, self.d)
         self.atom_dither, self.query_dither = words.astype(np.uint16), (words >> 16).astype(np.uint16)
@@ -102,14 +110,15 @@ cdef class ByteProducts:
         self.rows, self.n = rows, rows.n
         self.n_blocks = (self.n + BM_BYTE_ATOMS - 1) // BM_BYTE_ATOMS
         self.products = self._products = np.empty((self.m, self.n))
+        self.squares = self._squares = np.zeros(self.n)
         self._steps, self._norms = np.empty((self.n_stretches, self.n)), np.empty((self.n_stretches, self.n))
 
     cdef void _round_queries(self, Rows queries) noexcept nogil:
-        cdef int64_t s, b, t, j, first, count
-        cdef const Segment* query
+        cdef int64_t s, b, t, j, g, first, count, group, size
+        cdef Place query
         cdef float[BM_BYTE_STRETCH] room
-        cdef int8_t[BM_BYTE_STRETCH] rounded
-        cdef uint32_t* fours = <uint32_t*> rounded
+        cdef int8_t[GROUP * BM_BYTE_STRETCH] rounded
+        cdef const uint32_t* fours = <const uint32_t*> rounded
         cdef uint32_t* out
         cdef bm_bytes known
         cdef bm_dither dither
@@ -121,24 +130,28 @@ cdef class ByteProducts:
             both = 0.0
             for j in range(first, first + count):
                 both += (127.5 - self.atom_levels[j]) * (127.5 - self.query_levels[j])
-            for b in range(self.m):
-                query = &queries.segments[b]
-                bm_kernels().to_f32(
-                    query.dtype, query.base + first * query.column_stride, query.column_stride, count, room
-                )
-                bm_kernels().row_bytes(room, count, &dither, rounded, &known)
-                self.query_steps[s, b], self.query_norms[s, b] = known.step, known.norm
-                self.query_shifts[s, b] = known.step * (
-                    (127.5 * known.total - known.levelled) / 256.0 + both / 65536.0
-                )
-                out = <uint32_t*> &self.query_bytes[s, 0] + b
+            for g in range(self.n_groups):
+                group = g * GROUP
+                size = min(<int64_t> GROUP, self.m - group)
+                for b in range(size):
+                    query = queries._place_of(group + b)
+                    bm_kernels().to_f32(query.dtype, query.entry + first * query.stride, query.stride, count, room)
+                    bm_kernels().row_bytes(room, count, &dither, rounded + b * BM_BYTE_STRETCH, &known)
+                    self.query_steps[s, group + b], self.query_norms[s, group + b] = known.step, known.norm
+                    self.query_shifts[s, group + b] = known.step * (
+                        (127.5 * known.total - known.levelled) / 256.0 + both / 65536.0
+                    )
+                # Line by line: one query after another would go through all lines each time.
+                out = <uint32_t*> &self.query_bytes[s, 0] + group
                 for t in range((count + 3) // 4):
-                    out[t * GROUP * self.n_groups] = fours[t] ^ <uint32_t> 0x80808080
+                    for b in range(size):
+                        out[b] = fours[b * (BM_BYTE_STRETCH // 4) + t] ^ <uint32_t> 0x80808080
+                    out += GROUP * self.n_groups
 
     def fill(self, const int64_t[::1] blocks):
         """Multiply the atoms of these blocks."""
         cdef bint by_row = self.rows.are_contiguous
-        cdef int8_t[::1] room = np.zeros(BM_BYTE_ATOMS * (PITCH if by_row else BM_BYTE_STRETCH), dtype=np.int8)
+        cdef int8_t[::1] room = np.zeros(BM_BYTE_ATOMS * (self.pitch if by_row else BM_BYTE_STRETCH), dtype=np.int8)
         cdef float[::1] numbers = np.empty(BM_BYTE_STRETCH * (1 if by_row else BM_BYTE_ATOMS), dtype=np.float32)
         cdef double[::1] sums = np.empty(BM_BYTE_ATOMS * BM_BYTE_QUERIES)
         cdef int64_t t
@@ -158,15 +171,16 @@ cdef class ByteProducts:
         cdef bm_byte_queries queries
         cdef const int8_t* atoms
         queries.n_groups = self.n_groups
-        layout.of_atom, layout.of_four = PITCH if by_row else 4, 4 if by_row else 4 * BM_BYTE_ATOMS
+        layout.of_atom, layout.of_four = self.pitch if by_row else 4, 4 if by_row else 4 * BM_BYTE_ATOMS
         memset(sums, 0, BM_BYTE_ATOMS * BM_BYTE_QUERIES * sizeof(double))
         memset(known, 0, sizeof(known))
+        memset(&self._squares[start], 0, count * sizeof(double))
         while begin < self.n_stretches:
             end = min(begin + RUN, self.n_stretches) if by_row else begin + 1
             if by_row:
                 for i in range(count):
                     for s in range(begin, end):
-                        self._round_row(start + i, s, room + i * PITCH + (s - begin) * BM_BYTE_STRETCH, numbers,
+                        self._round_row(start + i, s, room + i * self.pitch + (s - begin) * BM_BYTE_STRETCH, numbers,
                                         &known[(s - begin) * BM_BYTE_ATOMS + i])
             else:
                 self._round_columns(start, count, begin, <int32_t*> room, numbers, known)
@@ -178,6 +192,7 @@ cdef class ByteProducts:
                 for i in range(count):
                     self._steps[s, start + i] = known[(s - begin) * BM_BYTE_ATOMS + i].step
                     self._norms[s, start + i] = known[(s - begin) * BM_BYTE_ATOMS + i].norm
+                    self._squares[start + i] += known[(s - begin) * BM_BYTE_ATOMS + i].squares
                 i = 0
                 while i < count:
                     bm_kernels().byte_products(
@@ -225,9 +240,9 @@ cdef class ByteProducts:
         dither.own, dither.levels_of_others = &self.atom_dither[first], &self.query_levels[first]
         return dither
 
-    def deviations(self, columns=slice(None)):
-        """Sub-Gaussian deviations of the errors of some of the atoms' products, an array of shape (m, count)."""
-        steps, norms = np.asarray(self._steps)[:, columns], np.asarray(self._norms)[:, columns]
+    def deviations(self):
+        """Sub-Gaussian deviations of the errors of all products, an array of shape (m, n)."""
+        steps, norms = np.asarray(self._steps), np.asarray(self._norms)
         of_steps, of_norms = np.asarray(self.query_steps)[:, : self.m], np.asarray(self.query_norms)[:, : self.m]
         variance = np.square(of_norms).T @ np.square(steps)
         variance += np.square(of_steps).T @ np.square(norms)
@@ -242,28 +257,67 @@ cdef class ByteProducts:
         return [SPARE * (end + lost) for end in ends]
 
 
-def reaching_best(const double[::1] products, const double[::1] deviations, radii, Py_ssize_t k, bint absolute):
-    """Places whose upper ends reach the k-th largest lower end; None where a number is not finite.
+def reaching_best(
+    const double[:, ::1] products, const double[:, ::1] deviations, radii, Py_ssize_t k, bint absolute, scores=None
+):
+    """For each query, the atoms whose upper ends reach the k-th largest lower end.
 
     Parameters
     ----------
+    products, deviations : float64 arrays of shape (m, n)
     radii : pair of float
         How many deviations lower ends lie below the products, and upper ends above.
+    scores : tuple, or None
+        How what is ranked follows from products: the atoms' factors and offsets (of shape (n,), no factor below 0), by what
+        the offsets of a query are multiplied (m,), by what part of them the product times the factor, and the offset, may be
+        wrong, and by how much what is ranked may be besides (m,).
+
+    Returns
+    -------
+    The rows, those of one query after those of another; where those of each query begin, with the end of all (an array of
+    m + 1); and for which queries a number is not finite, which have none.
     """
-    cdef Py_ssize_t n = products.shape[0], t, n_close = 0
-    cdef double below, above, bar, total = 0.0
-    cdef double[::1] lower = np.empty(n), heap = np.empty(k)
-    close = np.empty(n, dtype=np.int64)
-    cdef int64_t[::1] places = close
+    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, used = 0
+    cdef double below, above, bar, total, part = 0.0, ranked, offset, slack
+    cdef double[::1] lower = np.empty(n), upper = np.empty(n), heap = np.empty(k)
+    cdef const double[::1] factors, offsets, centres, besides
+    cdef bint are_products = scores is None
+    begin, unknown = np.zeros(m + 1, dtype=np.int64), np.zeros(m, dtype=np.bool_)
+    cdef int64_t[::1] begins = begin, places = np.empty(n + 2 * m * k, dtype=np.int64), more
+    cdef uint8_t[::1] are_unknown = unknown.view(np.uint8)
+    if deviations.shape[0] != m or deviations.shape[1] != n or not 0 < k <= n:
+        raise ValueError(f"{m} by {n} products need as many deviations, and at least k = {k} atoms")
     below, above = radii
-    with nogil:
-        for t in range(n):
-            lower[t] = (fabs(products[t]) if absolute else products[t]) - below * deviations[t]
-            total += lower[t]
-        if isfinite(total):
-            bar = kth_largest(&lower[0], n, k, &heap[0])
-            for t in range(n):
-                if lower[t] + (below + above) * deviations[t] >= bar:
-                    places[n_close] = t
-                    n_close += 1
-    return close[:n_close].copy() if isfinite(total) else None
+    if not are_products:
+        factors, offsets, centres, part, besides = scores
+        if not factors.shape[0] == offsets.shape[0] == n or not centres.shape[0] == besides.shape[0] == m:
+            raise ValueError(f"factors and offsets must be those of {n} atoms and {m} queries")
+    for b in range(m):
+        if used + n > places.shape[0]:
+            more = np.empty(2 * places.shape[0] + n, dtype=np.int64)
+            memcpy(&more[0], &places[0], used * sizeof(int64_t))
+            places = more
+        total = 0.0
+        with nogil:
+            if are_products:
+                for t in range(n):
+                    ranked = fabs(products[b, t]) if absolute else products[b, t]
+                    lower[t] = ranked - below * deviations[b, t]
+                    upper[t] = ranked + above * deviations[b, t]
+                    total += lower[t]
+            else:
+                for t in range(n):
+                    ranked, offset = products[b, t] * factors[t], offsets[t] * centres[b]
+                    slack = part * (fabs(ranked) + fabs(offset)) + besides[b]
+                    ranked = fabs(ranked - offset) if absolute else ranked - offset
+                    lower[t] = ranked - slack - below * factors[t] * deviations[b, t]
+                    upper[t] = ranked + slack + above * factors[t] * deviations[b, t]
+                    total += lower[t]
+            are_unknown[b] = not isfinite(total)
+            if isfinite(total):
+                bar = kth_largest(&lower[0], n, k, &heap[0])
+                for t in range(n):
+                    places[used] = t  # and again the next, if it does not reach
+                    used += upper[t] >= bar
+            begins[b + 1] = used
+    return np.asarray(places[:used]), begin, unknown

@@ -1,9 +1,11 @@
-"""The pass of `fit` over entries: means, scatters, squares of columns and the range, while the entries are at hand."""
+"""Passes over entries: means, scatters, squares of columns and the range for `fit`, while the entries are at hand."""
 
 from libc.math cimport INFINITY, isnan
 from libc.stdint cimport int64_t
 
-from banditmips.core.kernels cimport bm_kernels, bm_look, bm_rest
+import numpy as np
+
+from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_look, bm_rest
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
@@ -158,3 +160,18 @@ def turn(const real[:, :] values, real[:, ::1] rows):
             bm_kernels().turn_f32(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])
         else:
             bm_kernels().turn_f64(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])
+
+
+def sums_of_squares(const real[:, ::1] vectors):
+    """Sums of the vectors' squares, each the same in whatever company: every product and sum is in double precision."""
+    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t
+    squares = np.zeros(m)
+    cdef double[::1] of_squares = squares, wide = np.empty(d if real is float else 0)
+    with nogil:
+        for t in range(m if d else 0):
+            if real is float:
+                bm_kernels().to_f64(BM_F32, &vectors[t, 0], sizeof(float), d, &wide[0])
+                of_squares[t] = bm_kernels().dot_exact_f64(&wide[0], &wide[0], d)
+            else:
+                of_squares[t] = bm_kernels().dot_exact_f64(&vectors[t, 0], &vectors[t, 0], d)
+    return squares

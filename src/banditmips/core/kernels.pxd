@@ -120,6 +120,7 @@ cdef extern from "c/kernels.h" nogil:
     cdef struct bm_bytes:
         double step
         double norm
+        double squares
         int32_t total
         int32_t levelled
 

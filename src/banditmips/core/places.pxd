@@ -21,6 +21,9 @@ cdef struct Place:
 
 cdef void read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil
 cdef void read_next(Place* place, int64_t count, double* room) noexcept nogil
+cdef void sum_converted(
+    const char** rows, int dtype, int64_t stride, const double* query, int64_t d, double* sums
+) noexcept nogil
 
 
 cdef inline void add_dots(

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
 
 cdef enum:
     ABREAST = 8  # columns that are read together: a cache line of what they become
@@ -49,6 +49,24 @@ cdef void read_next(Place* place, int64_t count, double* room) noexcept nogil:
     else:
         bm_kernels().to_f64(place.dtype, place.entry, place.stride, count, room)
         place.entry += count * place.stride
+
+
+cdef void sum_converted(
+    const char** rows, int dtype, int64_t stride, const double* query, int64_t d, double* sums
+) noexcept nogil:
+    """Sum the products of four rows of a type whose numbers are floats; stretch by stretch they are converted for all."""
+    cdef float[4 * BM_STRETCH] room
+    cdef const void* four[4]
+    cdef int64_t first = 0, count
+    cdef int r
+    for r in range(4):
+        sums[r], four[r] = 0.0, room + r * BM_STRETCH
+    while first < d:
+        count = min(<int64_t> BM_STRETCH, d - first)
+        for r in range(4):
+            bm_kernels().to_f32(dtype, rows[r] + first * stride, stride, count, room + r * BM_STRETCH)
+        add_dots(four, 4, True, query + first, count, sums)
+        first += count
 
 
 cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:

@@ -188,8 +188,14 @@ cdef bint best_by_products(
     cdef double* heap = room + 2 * n_blocks(n)
     cdef int64_t* close = <int64_t*> (heap + best.k)
     cdef Py_ssize_t top = 0, n_close
-    cdef double bar = kth_best(products, n, best.k, best.absolute, room, heap, &top)
+    cdef double bar
     cdef Rounding rounding
+    if best.k >= n:  # nobody has to be left out
+        for n_close in range(n):
+            close[n_close] = n_close
+        _fill_exact(atoms, close, n, query, d, <double*> (close + n))
+        return best.add_all(close, <double*> (close + n), n)
+    bar = kth_best(products, n, best.k, best.absolute, room, heap, &top)
     if isnan(bar):
         return False
     rounding = rounding_of(real is float, d, sqrt(squares))

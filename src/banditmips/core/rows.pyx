@@ -12,7 +12,7 @@ from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_ROOM,
     BM_COLUMN_ROWS, BM_ROUGH_ROWS, BM_STRETCH, bm_columns, bm_kernels,
 )
-from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_dots, read_next, read_stretch
+from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_dots, read_next, read_stretch, sum_converted
 
 cnp.import_array()
 
@@ -112,22 +112,23 @@ cdef class Rows:
         return sqrt(squares)
 
     cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil:
-        """Sum the products of four rows that lie as BLAS would have them; False where they do not."""
+        """Sum the products of four contiguous rows of one type that is a float's or less, or double; False for others."""
         cdef const Segment* segment
         cdef const char* starts[4]
         cdef int t, dtype = self.segments[0].dtype
-        cdef int64_t itemsize = 4 if dtype == BM_F32 else 8
-        if dtype != BM_F32 and dtype != BM_F64:
+        if not self.are_contiguous or dtype not in (BM_F32, BM_F64, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16):
             return False
         for t in range(4):
             segment = self.segment_of(rows[t])
-            if segment.dtype != dtype or segment.column_stride != itemsize:
+            if segment.dtype != dtype:
                 return False
             starts[t] = segment.base + (rows[t] - segment.first) * segment.row_stride
         if dtype == BM_F32:
             bm_kernels().four_dots_exact_f32(<const float**> starts, query, self.d, sums)
-        else:
+        elif dtype == BM_F64:
             bm_kernels().four_dots_exact_f64(<const double**> starts, query, self.d, sums)
+        else:
+            sum_converted(starts, dtype, self.segments[0].column_stride, query, self.d, sums)
         return True
 
     cdef double sum_columns(

@@ -57,7 +57,8 @@ lines with the files::
     passes       <- costs, full, rules
     code_search  <- atom_set, costs, full, known, plan, rules, situation
     query        <- atom_set, buckets, code_search, costs, full, known, passes, plan, rules, sampled, situation, ways
-    together     <- full, known, passes, plan, rounded, rules, situation
+    ranking      <- known, passes
+    together     <- full, known, passes, plan, ranking, rounded, rules, situation
     one_pass     <- atom_set, known, passes, query, together
     direct       <- costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rules, together
@@ -87,6 +88,8 @@ atom_set, preparing, known
 code_search, query, one_pass, direct
     A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
     race, finish; one that needs norms which nobody knows; the short way of a plain one.
+ranking
+    How what is ranked follows from inner products, by factors and offsets of the atoms.
 together, batch
     Queries that come together: by all products at once, for any objective and type, with nothing in Python for each;
     and whether, and for how long, races are tried before.

@@ -40,7 +40,7 @@ def by_one_pass(
     close = close_rows(rows, every, query, options.objective, k, options.absolute)
     if 2 * close.size > rows.n:
         return None
-    one = Query(replace(atoms, facts=_spread(facts_of(store, close), close, rows.n)), query, k, options, excluded)
+    one = Query(replace(atoms, facts=_spread(facts_of(store, close)[1], close, rows.n)), query, k, options, excluded)
     with np.errstate(over="ignore", invalid="ignore"):
         return one.all_products(None, one.handed_over(every.size), close)
 

@@ -2,97 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from math import sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.core.byte_products import BLOCK, ByteProducts, can_round, reaching_best
+from banditmips.core.byte_products import ByteProducts, can_round, reaching_best
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
 
-__all__ = ["close_by_bytes", "may_round", "time_by_blas", "time_by_bytes"]
+__all__ = ["Close", "Scores", "close_by_bytes", "most_peaked", "time_by_blas", "time_by_bytes"]
 
-_TRIED = 16
-"""Of so many blocks of atoms one is tried first: a sixteenth of the products of bytes is lost if they fail."""
-_LEAST_BLOCKS = 8
-"""Blocks below which one that is tried would be too large a part of them."""
+_GROUP = 16
+"""Queries that cost as much as one of them."""
+_TRIED, _LEAST_TRIED = 32, 12
+"""One atom of so many is tried first with a group of the queries, but so many at least."""
+_MOST_LOST = 0.05
+"""Part of the time of BLAS that may be lost by trying."""
 _WORTHWHILE = 0.8
 """Part of the time of BLAS that products of bytes may take, with the rows that they cannot tell apart."""
 _FAR_TOO_MANY = 4.0
 """A query that leaves so many times the rows that pay counts for no more: BLAS answers it, and not the others."""
-_INTERVAL, _QUERY = 10.0, 5_000.0
+_HEAVIER = 3.0
+"""How many times as many rows may be left as for normal numbers, before it is worth trying."""
+_DISTINCT = 0.25
+"""Part of the atoms that were tried which may be left: where more are, it is so for all atoms."""
+_INTERVAL, _QUERY = 4.0, 1_000.0
 """Nanoseconds of an estimate's interval and its comparison with the best, and of a query whatever the atoms (measured:
-8 to 12, and 3,000 to 6,000, for 1,000 to 10,000 atoms)."""
-_GROUP = 16
-"""Queries that cost as much as one of them."""
+3 to 5, and 500 to 1,000, for 300 to 10,000 atoms)."""
+
+Close = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+"""Rows, where those of each query begin, and which queries are left to BLAS (see `reaching_best`)."""
+Scores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]
+"""How what is ranked follows from products (see `reaching_best`)."""
+Ranked = Callable[[NDArray[np.float64], slice, slice], Scores | None]
+"""The same from sums of squares of some atoms, which these are, and which queries; None where nobody knows."""
 
 
 def close_by_bytes(
     rows: Rows,
-    queries: Sequence[NDArray[Any]],
+    queries: NDArray[Any],
     k: int,
     absolute: bool,
     delta: float,
     seed: int,
     n_atoms: int | None = None,
-) -> list[NDArray[np.int64] | None]:
+    ranked: Ranked | None = None,
+) -> Close | None:
     """Rows that can be among the best k of each query, up to delta; None where BLAS would take less time than they do.
 
-    `n_atoms` are those that delta is split over, if these rows are a part of them.
+    `n_atoms` are those that delta is split over, if these rows are a part of them. Products are ranked themselves where
+    there is no `ranked`.
 
     Nothing but time is lost by what is guessed here: who is left out is decided by `core.rule`.
     """
-    nobody: list[NDArray[np.int64] | None] = [None] * len(queries)
     most = _most_rows(costs(), rows, len(queries), k)
     if most <= 0.0 or delta <= 0.0:
-        return nobody
-    found = ByteProducts(rows, queries, seed)
-    radii = found.radii(deviations_of_ends(delta, n_atoms or rows.n, k, absolute))
-    blocks = np.arange(found.n_blocks)
-    first = blocks[_TRIED // 2 :: _TRIED].copy() if blocks.size > _TRIED else blocks[:1]
-    found.fill(first)
-    tried = (first[:, np.newaxis] * BLOCK + np.arange(BLOCK)).ravel()
-    tried = tried[tried < rows.n]
-    share = tried.size / rows.n
+        return None
+    ends = deviations_of_ends(delta, n_atoms or rows.n, k, absolute)
+    some, few, every = _tried_atoms(rows), slice(None, None, -(-len(queries) // _GROUP)), slice(None)
     with np.errstate(over="ignore", invalid="ignore"):
-        products, deviations = np.ascontiguousarray(found.products[:, tried]), found.deviations(tried)
-        least = max(1, round(k * share))
-        some = [
-            reaching_best(of_query, radius, radii, least, absolute)
-            for of_query, radius in zip(products, deviations, strict=True)
-        ]
-        too_many = _FAR_TOO_MANY * most * share
-        besides = [too_many if one is None else min(one.size - least, too_many) for one in some]
-        if np.mean(besides) > most * share:
-            return nobody
-        others = np.setdiff1d(blocks, first)
-        in_pieces(lambda start, stop: found.fill(others[start:stop]), others.size, 1)
-        close = [
-            reaching_best(of_query, radius, radii, k, absolute)
-            for of_query, radius in zip(found.products, found.deviations(), strict=True)
-        ]
-    limit = k + most
-    n_left = sum(one is None or one.size > limit for one in close)
+        tried = ByteProducts(Rows([rows.arrays[0][some]]), [queries[few]], seed)
+        n_tried = tried.products.shape[1]
+        least = max(1, round(k * n_tried / rows.n))
+        found = _reaching(tried, ends, least, absolute, ranked, (some, few))
+        if found is None:
+            return None
+        besides = np.where(found[2], n_tried, np.diff(found[1]) - least)
+        # Of numbers that lie far apart at their end, as many times as few are wanted are close to these.
+        besides = besides * np.where(besides <= _DISTINCT * n_tried, k / least, rows.n / n_tried)
+        if np.minimum(besides, _FAR_TOO_MANY * most).mean() > most:
+            return None
+        found = _reaching(ByteProducts(rows, [queries], seed), ends, k, absolute, ranked, (every, every))
+    return None if found is None else _without_many(*found, k + most, rows)
+
+
+def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float) -> float:
+    """How large a query's largest entry may be beside its root mean square if products of bytes are to be tried.
+
+    Errors grow with it. They are compared with scores that are scattered as those of random directions are.
+    """
+    most = _most_rows(costs(), rows, n_queries, k)
+    if most <= 0.0 or delta <= 0.0:
+        return 0.0
+    deviation = sqrt(2.0 / 12.0) / 127.0  # of an atom and a query that are as peaked, for a peak of 1
+    reach = deviation * sum(deviations_of_ends(delta, rows.n, k, absolute))
+    scores_close = k * max(NormalDist().inv_cdf(1.0 - k / rows.n), 1.0)  # for each deviation of the scores
+    return most / (_HEAVIER * scores_close * reach)
+
+
+def _reaching(
+    products: ByteProducts,
+    ends: tuple[float, float],
+    k: int,
+    absolute: bool,
+    ranked: Ranked | None,
+    places: tuple[slice, slice],
+) -> Close | None:
+    """Multiply, and find the rows that reach the best k; None where nobody knows what is ranked."""
+    in_pieces(lambda start, stop: products.fill(np.arange(start, stop)), products.n_blocks, 1)
+    scores = None if ranked is None else ranked(products.squares, *places)
+    if ranked is not None and scores is None:
+        return None
+    return reaching_best(products.products, products.deviations(), products.radii(ends), k, absolute, scores)
+
+
+def _without_many(
+    close: NDArray[np.int64], begins: NDArray[np.int64], unknown: NDArray[np.bool_], most: float, rows: Rows
+) -> Close | None:
+    """The same without those of queries that have more than pays; None where all of them have."""
+    counts = np.diff(begins)
+    n_left = int(np.count_nonzero(unknown | (counts > most)))
     if n_left:  # BLAS reads all atoms for however few
-        limit = max(limit, _rows_for_blas(costs(), rows, n_left))
-    return [one if one is not None and one.size <= limit else None for one in close]
+        unknown = unknown | (counts > max(most, _rows_for_blas(costs(), rows, n_left)))
+    if unknown.all():
+        return None
+    if unknown.any():
+        close, counts = close[np.repeat(~unknown, counts)], np.where(unknown, 0, counts)
+    return close, np.concatenate(([0], np.cumsum(counts))), unknown
 
 
-def may_round(rows: Rows, n_queries: int, k: int) -> bool:
-    """Whether products of bytes could take less than BLAS."""
-    return _most_rows(costs(), rows, n_queries, k) > 0.0
+def _tried_atoms(rows: Rows) -> slice:
+    """Some atoms, from all over; those in Fortran order side by side, since they share what is read from memory."""
+    count = min(max(_LEAST_TRIED, rows.n // _TRIED), rows.n)
+    if rows.are_contiguous:
+        return slice(rows.n // count // 2, None, rows.n // count)
+    first = (rows.n - count) // 2
+    return slice(first, first + count)
 
 
 def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
-    if rows.n < _LEAST_BLOCKS * BLOCK or k >= rows.n or not can_round(rows):
+    if k >= rows.n or not can_round(rows):
         return 0.0
-    saved = _time_by_blas(here, rows, n_queries) - time_by_bytes(here, rows.arrays[0].dtype.itemsize, n_queries)
-    around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
+    by_blas, itemsize = _time_by_blas(here, rows, n_queries), rows.arrays[0].dtype.itemsize
+    tried = max(_LEAST_TRIED, rows.n // _TRIED) * time_by_bytes(here, itemsize, _GROUP) + _GROUP * here.byte_entry
+    if tried > _MOST_LOST * rows.n * by_blas:
+        return 0.0
+    saved = by_blas - time_by_bytes(here, itemsize, n_queries)
+    around = tried + n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
     return (rows.n * saved - around) / (n_queries * here.row)
 
 

@@ -113,8 +113,8 @@ def _close_in(
         for one, products, deviations in zip(best, by_bytes.products, by_bytes.deviations(), strict=True):
             n_before = one.rows.size
             known, radius = np.append(one.scores, products), np.append(np.zeros(n_before), deviations)
-            places = reaching_best(known, radius, radii, k, absolute)
-            if places is None:
+            places, _, unknown = reaching_best(known[np.newaxis], radius[np.newaxis], radii, k, absolute)
+            if unknown.any():
                 return None
             close.append(places[places >= n_before] - n_before)
     return close

@@ -6,7 +6,8 @@ and an offset of each atom. Whoever rounding cannot tell from the best gets an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,10 @@ from banditmips.core.passes import pass_dtype
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
-from banditmips.race.passes import close_by_differences, pass_products, rounding_of_sums
+from banditmips.race.passes import close_by_differences, pass_products
 from banditmips.race.plan import TOGETHER
-from banditmips.race.rounded import close_by_bytes
+from banditmips.race.ranking import WIDER, Ranking
+from banditmips.race.rounded import Close, Scores, close_by_bytes, most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, WITHOUT_LENGTHS, good_exponents
 
@@ -39,8 +41,6 @@ _MOST_CLOSE = 1 / 8
 """Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
 _CONVERTED = 1 << 15
 """Entries of queries that are measured together in double precision: they stay in the processor's cache."""
-_WIDER = 2.0
-"""How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
 
 
 class Measured(NamedTuple):
@@ -85,28 +85,6 @@ class Found(NamedTuple):
     n_close: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """How what is ranked follows from products: times the atoms' factors, less their offsets times a number of a query.
-
-    Attributes
-    ----------
-    factors, offsets : arrays of shape (n,) of the products' type, or None
-    squares : array of shape (n,) of the products' type, or None
-        Of the atoms times their factors.
-    error : float
-        Of factors and offsets, as a part of them.
-    longest : float
-        Norm of the longest atom.
-    """
-
-    factors: NDArray[Any] | None = None
-    offsets: NDArray[Any] | None = None
-    squares: NDArray[Any] | None = None
-    error: float = 0.0
-    longest: float = 0.0
-
-
 class Together:
     """All products for queries that come together, for one set of atoms, one k and one set of options.
 
@@ -134,6 +112,7 @@ class Together:
         assert rows is not None
         self._rows: Rows = rows
         self._dtype = pass_dtype(rows)
+        self._ranking = Ranking(atoms, rows, self._objective, self._dtype)
         if self._objective in WITHOUT_LENGTHS and atoms.facts is None and not isinstance(store, DenseStore):
             self.serves = False
 
@@ -146,7 +125,7 @@ class Together:
         else:
             n_nonzero[:] = self._rows.d
         if self._objective != "inner_product":
-            fine &= self._are_fine(norms)
+            fine &= self._ranking.are_fine(norms)
         if self._objective == "correlation":
             # Of those that are mostly mean, a correlation is taken of the rest alone; half of that, because these sums
             # are rough.
@@ -154,12 +133,6 @@ class Together:
                 level = self._rows.d * np.square(queries.mean(axis=1, dtype=np.float64))
                 fine &= level <= 0.5 * MOST_LEVEL * (squares - level)
         return Measured(norms, largest, n_nonzero, fine)
-
-    def _are_fine(self, norms: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether products of vectors of such norms, and what is made of them, are normal numbers."""
-        limits = np.finfo(self._dtype)
-        low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
-        return np.asarray(((norms > low) & (norms < high)) | (norms == 0.0))
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         """Find the best k of each query; None where they have to be answered in another way.
@@ -185,11 +158,11 @@ class Together:
 
     def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
-        by_bytes = self._close_by_bytes(queries) if excluded is None else None
+        by_bytes = self._close_by_bytes(queries, measured) if excluded is None else None
         if by_bytes is None:
             close = self._close(queries, measured.norms, excluded)
         else:
-            n_close[:] = [0 if some is None else some.size for some in by_bytes]
+            n_close = np.diff(by_bytes[1])
             close = self._with_others(queries, measured, by_bytes)
         if close is None:
             return None
@@ -198,28 +171,39 @@ class Together:
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
 
     def _with_others(
-        self, queries: NDArray[Any], measured: Measured, lists: list[NDArray[np.int64] | None]
+        self, queries: NDArray[Any], measured: Measured, by_bytes: Close
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Rows that come in a list for each query, and those by products for queries without one."""
-        left = [place for place, some in enumerate(lists) if some is None]
-        if left:
-            close = self._close(queries[left], measured.norms[left], None)
-            if close is None:
-                return None
-            for place, some in zip(left, np.split(close[0], close[1][1:-1]), strict=True):
-                lists[place] = some
-        every = [some for some in lists if some is not None]
-        return np.concatenate(every), np.cumsum([0, *(some.size for some in every)])
-
-    def _close_by_bytes(self, queries: NDArray[Any]) -> list[NDArray[np.int64] | None] | None:
-        """Rows that can be among the best of each query by products of bytes, None for whom BLAS is better."""
-        options = self._options
-        asks_for_time = options.minimise == "time" and options.budget is None
-        if self._objective != "inner_product" or not asks_for_time or self._atoms.removed is not None:
+        """Rows that are close by products of bytes, and those by other products for queries that have none."""
+        rows, begins, unknown = by_bytes
+        left = np.flatnonzero(unknown)
+        if left.size == 0:
+            return rows, begins
+        close = self._close(queries[left], measured.norms[left], None)
+        if close is None:
             return None
+        lists = np.split(rows, begins[1:-1])
+        for place, some in zip(left, np.split(close[0], close[1][1:-1]), strict=True):
+            lists[place] = some
+        return np.concatenate(lists), np.cumsum([0, *(some.size for some in lists)])
+
+    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> Close | None:
+        """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
+        options, objective = self._options, self._objective
+        asks_for_time = options.minimise == "time" and options.budget is None
+        if not asks_for_time or self._atoms.removed is not None or objective == "neg_l1":
+            return None
+        if objective == "correlation" and self._atoms.facts is None:
+            return None  # products of bytes tell nothing of means
+
+        limit = most_peaked(self._rows, len(queries), self._k, options.absolute, options.delta)
+        if 2 * np.count_nonzero(measured.largest <= limit / sqrt(self._rows.d) * measured.norms) <= len(queries):
+            return None
+
+        def ranked(squares: NDArray[np.float64], atoms: slice, some: slice) -> Scores | None:
+            return self._ranking.by_bytes(squares, atoms, queries[some], measured.norms[some])
+
         settings = self._k, options.absolute, options.delta, options.seed, self._n_all
-        close = close_by_bytes(self._rows, list(queries), *settings)
-        return None if all(some is None for some in close) else close
+        return close_by_bytes(self._rows, queries, *settings, None if objective == "inner_product" else ranked)
 
     def _close(
         self, queries: NDArray[Any], norms: NDArray[np.float64], excluded: NDArray[np.bool_] | None
@@ -235,89 +219,31 @@ class Together:
         needs_moments = self._objective != "inner_product" and self._atoms.facts is None
         moments = np.empty((2, n)) if needs_moments else None
         products = pass_products(self._rows, vectors, moments)
-        scores = self._scores(moments)
+        scores = self._ranking.by_products(moments)
         if scores is None:
             return None
-        lost = None
+        lost, squares = None, None if scores.squares is None else scores.squares.astype(self._dtype)
         if scores.factors is not None:
-            products *= scores.factors
+            products *= scores.factors.astype(self._dtype)
         if scores.offsets is not None:
-            centres = queries.mean(axis=1) if self._objective == "correlation" else np.ones(len(queries))
-            products -= np.multiply.outer(centres.astype(self._dtype), scores.offsets)
+            centres = self._ranking.centres(queries).astype(self._dtype)
+            products -= np.multiply.outer(centres, scores.offsets.astype(self._dtype))
         if self._objective != "inner_product":
             unit = ROUNDING * float(np.finfo(self._dtype).eps)
             if self._objective == "neg_sqeuclidean":
-                norms = norms + scores.longest
-                lost = 8.0 * ROUNDING * float(np.finfo(np.float64).eps) * np.square(norms)
+                lost = self._ranking.lost(norms, scores.longest)
                 lost += 2.0 * self._rows.d * float(np.finfo(self._dtype).tiny)
-            norms = norms * (_WIDER + scores.error / unit)
+                norms = norms + scores.longest
+            norms = norms * (WIDER + scores.error / unit)
         if excluded is not None:
             # Below the k-th best whoever that is, if there are so many.
             lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
             products = np.where(excluded, lowest, products)
-        close = close_to_each(products, scores.squares, self._rows, norms, (k, self._options.absolute), lost)
+        close = close_to_each(products, squares, self._rows, norms, (k, self._options.absolute), lost)
         too_many = close is not None and np.diff(close[1]).max() > max(k, _MOST_CLOSE * n)
         if too_many and self._objective == "neg_sqeuclidean":
             close = close_by_differences(self._rows, queries, self._objective, k, excluded)
         return _without(close, excluded)
-
-    def _scores(self, moments: NDArray[np.float64] | None) -> _Scores | None:
-        """How what is ranked follows from products; None where norms are too large or too small for it."""
-        if moments is not None:
-            return self._rough_scores(*moments)
-        return self._atoms.once(f"scores of {self._objective}", self._known_scores)
-
-    def _known_scores(self) -> _Scores | None:
-        """The same by what is known of the atoms."""
-        atoms, facts, objective = self._atoms, self._atoms.facts, self._objective
-        if facts is None:
-            return _Scores()
-        squared = facts.squared_norms
-        if objective == "inner_product":
-            return self._made(None, None, squared)
-        if not self._are_fine(norms_of(atoms)).all():
-            return None
-        if objective == "neg_sqeuclidean":
-            return self._made(None, 0.5 * squared, squared)
-        if objective == "cosine":
-            factors = inverse(norms_of(atoms))
-            return self._made(factors, None, squared * factors**2)
-        factors = inverse(spreads_of(atoms))
-        return self._made(factors, self._rows.d * facts.means * factors, squared * factors**2)
-
-    def _rough_scores(self, totals: NDArray[np.float64], squared: NDArray[np.float64]) -> _Scores | None:
-        """The same by rough moments of the atoms."""
-        error = rounding_of_sums(self._dtype, self._rows.d)
-        if not self._are_fine(np.sqrt(squared)).all():
-            return None
-        if self._objective == "neg_sqeuclidean":
-            return self._made(None, 0.5 * squared, squared, error)
-        if self._objective == "cosine":
-            factors = inverse(np.sqrt(squared))
-            # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
-            return self._made(factors, None, np.where(squared > 0.0, squared * factors**2, np.inf), error)
-        # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
-        scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared
-        factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
-        wider = slack * factors**2 / (_WIDER * ROUNDING * float(np.finfo(self._dtype).eps))
-        norms = np.where(factors > 0.0, np.sqrt(squared) * factors + wider, np.inf)
-        return self._made(factors, totals * factors, norms**2, error)
-
-    def _made(
-        self,
-        factors: NDArray[np.float64] | None,
-        offsets: NDArray[np.float64] | None,
-        squares: NDArray[np.float64],
-        error: float = 0.0,
-    ) -> _Scores:
-        dtype = self._dtype
-        return _Scores(
-            None if factors is None else factors.astype(dtype),
-            None if offsets is None else offsets.astype(dtype),
-            squares.astype(dtype),
-            error,
-            float(np.sqrt(squares.max())),
-        )
 
     def _exact(
         self,
@@ -332,10 +258,12 @@ class Together:
         atoms, facts, at = self._atoms, self._atoms.facts, close
         if facts is None:
             # Norms that nobody knows are computed of these rows alone, as if they were all.
-            wanted, at = np.unique(close, return_inverse=True)
+            are_wanted = np.zeros(self._rows.n, dtype=np.bool_)
+            are_wanted[close] = True
+            at = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)
-            facts = facts_of(atoms.store, wanted)
-            atoms = replace(atoms, store=DenseStore(atoms.store.array[wanted]), facts=facts)
+            store, facts = facts_of(atoms.store, np.flatnonzero(are_wanted))
+            atoms = replace(atoms, store=store, facts=facts)
         norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
         exponents = good_exponents(largest, facts.scale)
         measured = self._lengths(queries, exponents)
@@ -343,7 +271,12 @@ class Together:
             return None
         means, sizes = measured
         place = np.repeat(np.arange(len(queries)), np.diff(begins))
-        scores = exact_sums(self._rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
+        scores: NDArray[np.float64]
+        if self._dtype == queries.dtype == np.float32:
+            # Nothing is too large or too small in double precision, before or after.
+            scores = np.ldexp(exact_sums(self._rows, queries, None, close, begins, self._code), exponents[place])
+        else:
+            scores = exact_sums(self._rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
         factors = inverse(norms[at] * sizes[place])
         scores *= factors
         if self._objective == "correlation":
@@ -356,8 +289,9 @@ class Together:
         means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
         for start in range(0, m, step):
             part = slice(start, start + step)
-            some = queries[part].astype(np.float64)
+            some = queries[part]
             if self._objective == "correlation":
+                some = some.astype(np.float64)
                 means[part] = some.mean(axis=1)
                 some -= means[part, np.newaxis]
             found = lengths_of_rows(some)
@@ -380,10 +314,11 @@ def _without(
     return rows[kept], np.searchsorted(place[kept], np.arange(begins.size))
 
 
-def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> AtomFacts:
-    """Facts about some of the atoms of an array."""
+def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
+    """Some of the atoms of an array, and facts about these."""
+    some = store if rows.size == store.shape[0] else DenseStore(store.array[rows])
     try:
-        return collect_facts(DenseStore(store.array[rows]))
+        return some, collect_facts(some)
     except BadAtomError as error:
         text, row = error.args
         raise BadAtomError(text, int(rows[row])) from None

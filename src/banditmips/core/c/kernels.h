@@ -120,9 +120,10 @@ struct bm_dither {
 };
 
 /* What is known of a stretch of bytes b: number j is about step * (b_j + 1/2 - dither_j), and the norm of these is no larger
- * than `norm`, nor is that of the numbers themselves. Where a number is not finite, step and norm are not. */
+ * than `norm`, nor is that of the numbers themselves; `squares` is the sum of the numbers' squares, added up in floats. Where
+ * a number is not finite, step and norm are not. */
 struct bm_bytes {
-    double step, norm;
+    double step, norm, squares;
     int32_t total, levelled; /* sum(b), sum(b * levels_of_others) */
 };
 

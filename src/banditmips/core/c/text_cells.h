@@ -11,17 +11,6 @@ ALWAYS_INLINE v_f64 cell_term(int objective, v_f64 q, v_f64 v) {
     const v_f64 apart = abs_f64(q - v);
     return objective == NEG_SQUARED_DIFFERENCE ? -(apart * apart) : -apart;
 }
-
-ALWAYS_INLINE v_f64 load_part_wide_f32(const float *p, int64_t count) {
-    double lanes[LANES_f64] = {0};
-    for (int64_t i = 0; i < count; i++) {
-        LOAD_UNALIGNED(float, x, p + i);
-        lanes[i] = x;
-    }
-    return load_f64(lanes);
-}
-#else
-ALWAYS_INLINE v_f64 load_part_wide_f64(const double *p, int64_t count) { return load_part_f64(p, count); }
 #endif
 
 ALWAYS_INLINE void F(fill_terms)(const REAL *v, const double *q, int64_t size, int objective, double row_scale,

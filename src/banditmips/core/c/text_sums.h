@@ -60,13 +60,11 @@ ALWAYS_INLINE void F(sums_of)(int objective, const REAL *const *a, int n_rows, c
             }
         }
         if (j < end) { /* with zeros behind what is left */
-            double last_b[2 * LANES_f64] = {0};
-            memcpy(last_b, b + j, (size_t)(end - j) * sizeof *b);
+            const int64_t n0 = end - j < LANES_f64 ? end - j : LANES_f64, n1 = end - j - n0;
+            const v_f64 b0 = load_part_f64(b + j, n0), b1 = load_part_f64(b + j + n0, n1);
             for (int r = 0; r < n_rows; r++) {
-                REAL last[2 * LANES_f64] = {0};
-                memcpy(last, a[r] + j, (size_t)(end - j) * sizeof(REAL));
-                s0[r] += terms_f64(objective, F(load_wide)(last), load_f64(last_b));
-                s1[r] += terms_f64(objective, F(load_wide)(last + LANES_f64), load_f64(last_b + LANES_f64));
+                s0[r] += terms_f64(objective, F(load_part_wide)(a[r] + j, n0), b0);
+                s1[r] += terms_f64(objective, F(load_part_wide)(a[r] + j + n0, n1), b1);
             }
         }
         for (int r = 0; r < n_rows; r++) out[r] += sum_in_order(s0[r] + s1[r]);

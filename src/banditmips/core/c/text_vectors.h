@@ -37,6 +37,8 @@ ALWAYS_INLINE v_f32 float_i32(v_i32 x) { return __builtin_convertvector(x, v_f32
 /* GCC converts one half after the other and puts them together, which takes twice as long. */
 #if BM_VECTOR_BYTES == 64
 ALWAYS_INLINE v_f64 wide_f32(half_f32 half) { return (v_f64)_mm512_cvtps_pd((__m256)half); }
+#elif BM_X86 && BM_VECTOR_BYTES == 32
+ALWAYS_INLINE v_f64 wide_f32(half_f32 half) { return (v_f64)_mm256_cvtps_pd((__m128)half); }
 #else
 ALWAYS_INLINE v_f64 wide_f32(half_f32 half) { return __builtin_convertvector(half, v_f64); }
 #endif
@@ -150,6 +152,9 @@ ALWAYS_INLINE v_f32 load_part_f32(const float *p, int64_t count) {
 }
 ALWAYS_INLINE v_f64 load_part_f64(const double *p, int64_t count) {
     return _mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+}
+ALWAYS_INLINE v_f64 load_part_wide_f32(const float *p, int64_t count) {
+    return _mm512_cvtps_pd(_mm256_maskz_loadu_ps((__mmask8)((1u << count) - 1), p));
 }
 ALWAYS_INLINE v_u64 load_part_u64(const uint64_t *p, int64_t count) {
     return (v_u64)_mm512_maskz_loadu_epi64((__mmask8)((1u << count) - 1), p);
@@ -304,3 +309,15 @@ ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t word, v_i32 lanes) {
 ALWAYS_INLINE v_i32 lanes_at(int64_t j) { return (int32_t)(j & 31); }
 ALWAYS_INLINE v_f32 flip(v_f32 x, uint32_t word, v_i32 lanes) { return word >> lanes & 1 ? -x : x; }
 #endif
+
+#if BM_VECTOR_BYTES != 64
+ALWAYS_INLINE v_f64 load_part_wide_f32(const float *p, int64_t count) {
+    double lanes[LANES_f64] = {0};
+    for (int64_t i = 0; i < count; i++) {
+        LOAD_UNALIGNED(float, x, p + i);
+        lanes[i] = x;
+    }
+    return load_f64(lanes);
+}
+#endif
+ALWAYS_INLINE v_f64 load_part_wide_f64(const double *p, int64_t count) { return load_part_f64(p, count); }

@@ -1,0 +1,154 @@
+"""How what is ranked follows from inner products: by a factor and an offset of each atom, known or found on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.core.byte_products import OF_SQUARES
+from banditmips.core.near_best import ROUNDING
+from banditmips.race.known import inverse, norms_of, spreads_of
+from banditmips.race.passes import rounding_of_sums
+
+if TYPE_CHECKING:
+    from banditmips.core.rows import Rows
+    from banditmips.race.atom_set import AtomSet
+    from banditmips.race.rounded import Scores
+
+__all__ = ["WIDER", "Factors", "Ranking"]
+
+WIDER = 2.0
+"""How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
+_OF_DOUBLES = 1e-12
+"""Error of what is made of products in double precision, as a part of them: far more than their rounding."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What is ranked are products times the atoms' factors, less their offsets times a number of a query.
+
+    Attributes
+    ----------
+    factors, offsets : float64 arrays of shape (n,), or None
+    squares : float64 array of shape (n,), or None
+        Of the atoms times their factors.
+    error : float
+        Of factors and offsets, as a part of them.
+    longest : float
+        Norm of the longest atom.
+    """
+
+    factors: NDArray[np.float64] | None = None
+    offsets: NDArray[np.float64] | None = None
+    squares: NDArray[np.float64] | None = None
+    error: float = 0.0
+    longest: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        factors: NDArray[np.float64] | None,
+        offsets: NDArray[np.float64] | None,
+        squares: NDArray[np.float64],
+        error: float = 0.0,
+    ) -> Factors:
+        """Factors with the norm of the longest atom."""
+        return cls(factors, offsets, squares, error, float(np.sqrt(squares.max())))
+
+
+class Ranking:
+    """How an objective's scores follow from products with these atoms.
+
+    Parameters
+    ----------
+    dtype
+        Of the products.
+    """
+
+    def __init__(self, atoms: AtomSet, rows: Rows, objective: str, dtype: np.dtype[Any]) -> None:
+        self._atoms, self._rows, self._objective, self._dtype = atoms, rows, objective, dtype
+
+    def are_fine(self, norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether products of vectors of such norms, and what is made of them, are normal numbers."""
+        limits = np.finfo(self._dtype)
+        low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+        return np.asarray(((norms > low) & (norms < high)) | (norms == 0.0))
+
+    def centres(self, queries: NDArray[Any]) -> NDArray[np.float64]:
+        """By what offsets are multiplied for each query."""
+        if self._objective != "correlation":
+            return np.ones(len(queries))
+        means: NDArray[np.float64] = queries.mean(axis=1, dtype=np.float64)
+        return means
+
+    def lost(self, norms: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
+        """By how much what is ranked may be wrong in double precision, for queries of such norms."""
+        if self._objective != "neg_sqeuclidean":
+            return np.zeros(norms.size)
+        # Exact scores are sums of squared differences, which are not rounded as products are.
+        return 8.0 * ROUNDING * float(np.finfo(np.float64).eps) * np.square(norms + longest)
+
+    def by_products(self, moments: NDArray[np.float64] | None) -> Factors | None:
+        """Factors by what is known, or else by the atoms' rough sums and sums of squares, of shape (2, n).
+
+        None where norms are too large or too small for it.
+        """
+        if moments is None:
+            return self._atoms.once(f"scores of {self._objective}", self._known)
+        return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d))
+
+    def by_bytes(
+        self, squares: NDArray[np.float64], atoms: slice, queries: NDArray[Any], norms: NDArray[np.float64]
+    ) -> Scores | None:
+        """How scores of some atoms and queries follow from products of bytes, which give the atoms' rough squares."""
+        if self._atoms.facts is None:
+            found = self._rough(np.zeros(0), squares, OF_SQUARES)
+            atoms = slice(None)
+        else:
+            found = self.by_products(None)
+        if found is None:
+            return None
+        return (
+            np.ones(squares.size) if found.factors is None else np.ascontiguousarray(found.factors[atoms]),
+            np.zeros(squares.size) if found.offsets is None else np.ascontiguousarray(found.offsets[atoms]),
+            self.centres(queries),
+            max(found.error, _OF_DOUBLES),
+            self.lost(norms, found.longest),
+        )
+
+    def _known(self) -> Factors | None:
+        atoms, facts, objective = self._atoms, self._atoms.facts, self._objective
+        if facts is None:
+            return Factors()
+        squared = facts.squared_norms
+        if objective == "inner_product":
+            return Factors.of(None, None, squared)
+        if not self.are_fine(norms_of(atoms)).all():
+            return None
+        if objective == "neg_sqeuclidean":
+            return Factors.of(None, 0.5 * squared, squared)
+        if objective == "cosine":
+            factors = inverse(norms_of(atoms))
+            return Factors.of(factors, None, squared * factors**2)
+        factors = inverse(spreads_of(atoms))
+        return Factors.of(factors, self._rows.d * facts.means * factors, squared * factors**2)
+
+    def _rough(self, totals: NDArray[np.float64], squared: NDArray[np.float64], error: float) -> Factors | None:
+        """The same by rough moments of the atoms; `error` is that of a sum of squares, as a part of it."""
+        if not self.are_fine(np.sqrt(squared)).all():
+            return None
+        if self._objective == "neg_sqeuclidean":
+            return Factors.of(None, 0.5 * squared, squared, error)
+        if self._objective == "cosine":
+            factors = inverse(np.sqrt(squared))
+            # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
+            return Factors.of(factors, None, np.where(squared > 0.0, squared * factors**2, np.inf), error)
+        # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
+        scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared
+        factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
+        wider = slack * factors**2 / (WIDER * ROUNDING * float(np.finfo(self._dtype).eps))
+        norms = np.where(factors > 0.0, np.sqrt(squared) * factors + wider, np.inf)
+        return Factors.of(factors, totals * factors, norms**2, error)
