@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from banditmips import __version__
+
 __all__ = ["QUIET_LOAD", "describe_machine", "load_warning", "resident_bytes"]
 
 QUIET_LOAD = 0.5
@@ -85,6 +87,8 @@ def _cpu_name() -> str:
 
 
 def _version(package: str) -> str | None:
+    if package == "banditmips":
+        return __version__  # what is installed may be older than the checkout that is measured
     try:
         return version(package)
     except PackageNotFoundError:
