@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.core.byte_products import ByteProducts, can_round, reaching_best
+from banditmips.core.quantiles import normal_quantile
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
@@ -92,7 +92,7 @@ def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float
         return 0.0
     deviation = sqrt(2.0 / 12.0) / 127.0  # of an atom and a query that are as peaked, for a peak of 1
     reach = deviation * sum(deviations_of_ends(delta, rows.n, k, absolute))
-    scores_close = k * max(NormalDist().inv_cdf(1.0 - k / rows.n), 1.0)  # for each deviation of the scores
+    scores_close = k * max(normal_quantile(1.0 - k / rows.n), 1.0)  # for each deviation of the scores
     return most / (_HEAVIER * scores_close * reach)
 
 
