@@ -23,7 +23,7 @@ from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch, nothing_to_try
 from banditmips.race.cached import CachedSearch
 from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, squares_of
-from banditmips.race.full import FAR, can_use_blas
+from banditmips.race.full import can_use_blas, come_from_memory
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rounded import most_peaked
@@ -95,7 +95,7 @@ def _plain_batch(
     if not DirectSearch.is_plain(atoms, k, options) or not nothing_to_try(atoms, k, options, m):
         return None
     # Rows that come from memory are read once for all queries that want them, elsewhere.
-    if store.rows is None or array.nbytes >= FAR:
+    if store.rows is None or come_from_memory(store.rows):
         return None
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))

@@ -20,11 +20,11 @@ from banditmips.core.rows import Rows
 from banditmips.race.costs import costs
 
 __all__ = [
-    "FAR",
     "best_of_products",
     "by_columns",
     "can_stream",
     "can_use_blas",
+    "come_from_memory",
     "exact_sums",
     "products_with_all",
     "products_with_one",
@@ -40,7 +40,7 @@ _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
 _SHARED_ROWS = 3.0
 """Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
-FAR = 1 << 25
+_FAR = 1 << 25
 """Bytes that no cache is taken to hold."""
 _LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18
 """Multiplies that are worth a thread of their own, by BLAS and exactly."""
@@ -112,9 +112,14 @@ def exact_sums(
     return sums
 
 
+def come_from_memory(rows: Rows) -> bool:
+    """Whether these are more than any cache is taken to hold."""
+    return sum(array.nbytes for array in rows.arrays) >= _FAR
+
+
 def _are_shared(rows: Rows, close: NDArray[np.int64]) -> bool:
     """Whether contiguous rows come from memory, and so many queries want each that it is read once for all of them."""
-    if sum(array.nbytes for array in rows.arrays) < FAR:
+    if not come_from_memory(rows):
         return False
     return bool(close.size >= _SHARED_ROWS * np.count_nonzero(np.bincount(close, minlength=1)))
 

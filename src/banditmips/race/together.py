@@ -21,7 +21,7 @@ from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
 from banditmips.core.statistics import PRODUCT
-from banditmips.race.full import FAR, can_use_blas, exact_sums
+from banditmips.race.full import can_use_blas, come_from_memory, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products
 from banditmips.race.plan import TOGETHER
@@ -197,7 +197,7 @@ class Together:
 
         # Of a large matrix it is tried with a few atoms whether they pay, which costs next to nothing; of a small one
         # what is around that takes as long as the products.
-        if sum(array.nbytes for array in self._rows.arrays) < FAR:
+        if not come_from_memory(self._rows):
             limit = most_peaked(self._rows, len(queries), self._k, options.absolute, options.delta)
             if 2 * np.count_nonzero(measured.largest <= limit / sqrt(self._rows.d) * measured.norms) <= len(queries):
                 return None
