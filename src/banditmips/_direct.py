@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason, Trace, padded
+from banditmips._shared import SharedProducts
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
 from banditmips.core.batch import PlainBatch
@@ -101,10 +102,24 @@ def _plain_batch(
     kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
     kind.squares, kind.n_queries = squares_of(atoms), m
     kind.most_peaked = most_peaked(store.rows, m, k, options.absolute, options.delta)
+    # What is prepared for an index must not keep its atoms alive; a bare array comes with each search.
+    known = None if atoms.facts is None else ref(atoms)
+    kind.by_bytes = partial(_by_bytes, known, k, options, checked)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
     if found is not None:
         _put_first(kind, kinds)
     return found
+
+
+def _by_bytes(
+    known: ref[AtomSet] | None, k: int, options: Options, checked: bool, array: NDArray[Any], queries: NDArray[Any]
+) -> SearchResult | None:
+    """Answer a small batch by products of bytes; None where they do not."""
+    atoms = AtomSet(DenseStore(array)) if known is None else known()
+    assert atoms is not None  # whoever searches has them
+    shared = SharedProducts(atoms, queries, None, k, options)
+    found = shared.find() if shared.fine.all() else None
+    return None if found is None else shared.result(found).labelled(options.seed, array.shape, checked=checked)
 
 
 def _go_on(direct: DirectSearch, atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:

@@ -156,14 +156,14 @@ def counted(monkeypatch):
 
 
 def test_products_of_bytes_that_cannot_tell_atoms_apart_end_after_a_few(monkeypatch):
-    """Spikes of atoms make steps as large as everything else; one atom of 32 shows it, and BLAS does the rest."""
+    """Spikes of atoms make steps as large as everything else; one block of 32 shows it, and BLAS does the rest."""
     atoms, queries = normal(n=2_000, d=1_024)
     atoms[:, 5] = 1e4
     queries[:, 5] = 0.0
     n_filled = counted(monkeypatch)
     result = bm.search(atoms, queries, k=10)
     np.testing.assert_array_equal(result.indices, best(atoms, queries, 10))
-    assert n_filled == [-(-len(atoms) // (32 * BLOCK))]
+    assert n_filled == [len(atoms) // (32 * BLOCK)]
     assert (result.delta_spent == 0.0).all()
     assert (result.n_survivors == len(atoms)).all()
 
@@ -176,6 +176,48 @@ def test_queries_with_spikes_are_not_tried_on_a_small_matrix(monkeypatch):
     np.testing.assert_array_equal(result.indices, best(atoms, queries, 30))
     assert n_filled == []
     assert (result.delta_spent == 0.0).all()
+
+
+def test_atoms_with_spikes_are_not_tried_on_a_small_matrix(monkeypatch):
+    atoms, queries = normal(n=300, d=8_192)
+    atoms[:, 9], queries[:, 9] = 1e4, 0.0
+    n_filled = counted(monkeypatch)
+    result = bm.search(atoms, queries, k=30)
+    np.testing.assert_array_equal(result.indices, best(atoms, queries, 30))
+    assert n_filled == []
+    assert (result.delta_spent == 0.0).all()
+
+
+def test_what_is_tried_is_not_multiplied_again(monkeypatch):
+    atoms, queries = normal(n=2_000)
+    n_filled = counted(monkeypatch)
+    assert (bm.search(atoms, queries, k=3).delta_spent == 1e-3).all()
+    assert sum(n_filled) == -(-len(atoms) // BLOCK)
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "neg_sqeuclidean"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16, np.bool_, np.int16])
+@pytest.mark.parametrize("shape", [(20, 30), (400, 2_100)])
+def test_small_matrices_of_short_numbers_are_answered_as_for_each_query_alone(shape, dtype, objective):
+    """They are converted as a whole: to numbers that are the same, so that scores are the same to the bit."""
+    rng = np.random.default_rng(5)
+    atoms = (
+        (rng.random(shape) < 0.5)
+        if dtype == np.bool_
+        else (40 * rng.random(shape) - (dtype != np.uint8) * 20).astype(dtype)
+    )
+    queries = rng.normal(size=(40, shape[1])).astype(np.float32)
+    for search in (
+        partial(bm.search, atoms, objective=objective),
+        bm.BanditMIPS(objective=objective).fit(atoms).search,
+    ):
+        result = search(queries, k=4)
+        wanted = truth(atoms, queries, objective)
+        np.testing.assert_array_equal(result.indices, np.argsort(-wanted, axis=1, kind="stable")[:, :4])
+        for query, indices, scores in zip(queries[:5], *result, strict=False):
+            alone = search(query, k=4)
+            np.testing.assert_array_equal(indices, alone.indices)
+            np.testing.assert_array_equal(scores, alone.scores)
 
 
 def test_some_queries_may_still_need_blas():
@@ -211,7 +253,7 @@ def test_scales(scale):
     assert (result.delta_spent == 1e-3).all()
 
 
-@pytest.mark.parametrize("change", [{"n": 60}, {"m": 3}, {"n": 384, "k": 384}])
+@pytest.mark.parametrize("change", [{"n": 16}, {"m": 3}, {"n": 384, "k": 384}])
 def test_batches_that_are_left_to_blas(change):
     k = change.pop("k", 5)
     atoms, queries = normal(**change)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,3 +27,4 @@ def best_of_each(
 class PlainBatch(PlainProducts):
     n_queries: int
     most_peaked: float
+    by_bytes: Callable[[NDArray[Any], NDArray[Any]], Any]

@@ -112,12 +112,15 @@ cdef class PlainBatch(PlainProducts):
     ----------
     n_queries : int
     most_peaked : float
-        Where the largest entries of most queries are smaller than so many times their root mean square, other products are
-        faster, and nothing is answered here.
+        Where the largest entries of most queries are smaller than so many times their root mean square, products of bytes
+        are faster.
+    by_bytes : callable
+        Takes atoms and queries, and gives the result by these.
     """
 
     cdef public Py_ssize_t n_queries
     cdef public double most_peaked
+    cdef public object by_bytes
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
         return (
@@ -138,8 +141,13 @@ cdef class PlainBatch(PlainProducts):
         cdef cnp.npy_intp[2] shape = [m, self.k]
         cdef cnp.ndarray products, squares = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
-        if not self._measure(rows, <double*> cnp.PyArray_DATA(squares), <int64_t*> cnp.PyArray_DATA(counts)):
+        cdef Py_ssize_t n_flat = self._measure(
+            rows, <double*> cnp.PyArray_DATA(squares), <int64_t*> cnp.PyArray_DATA(counts)
+        )
+        if n_flat < 0:
             return None
+        if 2 * n_flat > m:
+            return self.by_bytes(atoms, rows)
         # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards; and this way round BLAS
         # is up to a fifth faster.
         with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
@@ -167,8 +175,11 @@ cdef class PlainBatch(PlainProducts):
         fields["delta_spent"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0)
         return self.result(fields)
 
-    cdef bint _measure(self, cnp.ndarray rows, double* squares, int64_t* counts) noexcept:
-        """Find the sums of the queries' squares, and how many multiplies they take; False where one is not plain."""
+    cdef Py_ssize_t _measure(self, cnp.ndarray rows, double* squares, int64_t* counts) noexcept:
+        """Find the sums of the queries' squares, and how many multiplies they take.
+
+        Returns how many have no large entries; -1 where one is not plain.
+        """
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
         cdef double flat = self.most_peaked * self.most_peaked / self.d
         cdef bm_moments moments
@@ -182,10 +193,10 @@ cdef class PlainBatch(PlainProducts):
                     bm_kernels().moments_f64(<const double*> query, self.d, NULL, &moments)
                     query += self.d * sizeof(double)
                 if not are_fine(&moments) or self.few_entries * moments.n_nonzero <= self.d:
-                    return False
+                    return -1
                 squares[t], counts[t] = moments.squares, self.n * moments.n_nonzero
                 n_flat += moments.largest * moments.largest <= flat * moments.squares
-        return 2 * n_flat <= self.n_queries
+        return n_flat
 
 
 cdef bint _fill_best(

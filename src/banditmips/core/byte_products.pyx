@@ -151,7 +151,7 @@ cdef class ByteProducts:
     def fill(self, const int64_t[::1] blocks):
         """Multiply the atoms of these blocks."""
         cdef bint by_row = self.rows.are_contiguous
-        cdef int8_t[::1] room = np.zeros(BM_BYTE_ATOMS * (self.pitch if by_row else BM_BYTE_STRETCH), dtype=np.int8)
+        cdef int8_t[::1] room = np.empty(BM_BYTE_ATOMS * (self.pitch if by_row else BM_BYTE_STRETCH), dtype=np.int8)
         cdef float[::1] numbers = np.empty(BM_BYTE_STRETCH * (1 if by_row else BM_BYTE_ATOMS), dtype=np.float32)
         cdef double[::1] sums = np.empty(BM_BYTE_ATOMS * BM_BYTE_QUERIES)
         cdef int64_t t
@@ -240,9 +240,11 @@ cdef class ByteProducts:
         dither.own, dither.levels_of_others = &self.atom_dither[first], &self.query_levels[first]
         return dither
 
-    def deviations(self):
-        """Sub-Gaussian deviations of the errors of all products, an array of shape (m, n)."""
+    def deviations(self, atoms=None):
+        """Sub-Gaussian deviations of the errors of products with all atoms, or with some: one row for each query."""
         steps, norms = np.asarray(self._steps), np.asarray(self._norms)
+        if atoms is not None and atoms.size < self.n:
+            steps, norms = steps[:, atoms], norms[:, atoms]
         of_steps, of_norms = np.asarray(self.query_steps)[:, : self.m], np.asarray(self.query_norms)[:, : self.m]
         variance = np.square(of_norms).T @ np.square(steps)
         variance += np.square(of_steps).T @ np.square(norms)

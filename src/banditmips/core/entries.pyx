@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_look, bm_rest
+from banditmips.core.kernels cimport BM_F32, BM_STRETCH, bm_kernels, bm_look, bm_rest
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
@@ -164,14 +164,19 @@ def turn(const real[:, :] values, real[:, ::1] rows):
 
 def sums_of_squares(const real[:, ::1] vectors):
     """Sums of the vectors' squares, each the same in whatever company: every product and sum is in double precision."""
-    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t
+    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t, start, count
     squares = np.zeros(m)
-    cdef double[::1] of_squares = squares, wide = np.empty(d if real is float else 0)
+    cdef double[::1] of_squares = squares
+    cdef double[BM_STRETCH] wide
     with nogil:
         for t in range(m if d else 0):
-            if real is float:
-                bm_kernels().to_f64(BM_F32, &vectors[t, 0], sizeof(float), d, &wide[0])
-                of_squares[t] = bm_kernels().dot_exact_f64(&wide[0], &wide[0], d)
-            else:
+            if real is double:
                 of_squares[t] = bm_kernels().dot_exact_f64(&vectors[t, 0], &vectors[t, 0], d)
+                continue
+            start = 0
+            while start < d:  # the stretches that such a sum has of its own
+                count = min(<Py_ssize_t> BM_STRETCH, d - start)
+                bm_kernels().to_f64(BM_F32, &vectors[t, start], sizeof(float), count, wide)
+                of_squares[t] += bm_kernels().dot_exact_f64(wide, wide, count)
+                start += count
     return squares

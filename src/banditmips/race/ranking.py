@@ -101,12 +101,12 @@ class Ranking:
         return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d))
 
     def by_bytes(
-        self, squares: NDArray[np.float64], atoms: slice, queries: NDArray[Any], norms: NDArray[np.float64]
+        self, squares: NDArray[np.float64], atoms: NDArray[np.int64], queries: NDArray[Any], norms: NDArray[np.float64]
     ) -> Scores | None:
         """How scores of some atoms and queries follow from products of bytes, which give the atoms' rough squares."""
         if self._atoms.facts is None:
             found = self._rough(np.zeros(0), squares, OF_SQUARES)
-            atoms = slice(None)
+            atoms = np.arange(squares.size)
         else:
             found = self.by_products(None)
         if found is None:

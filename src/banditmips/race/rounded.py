@@ -10,26 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.core.byte_products import ByteProducts, can_round, reaching_best
+from banditmips.core.batch import measure_queries
+from banditmips.core.byte_products import BLOCK, ByteProducts, can_round, reaching_best
 from banditmips.core.quantiles import normal_quantile
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
 
-__all__ = ["Close", "Scores", "close_by_bytes", "most_peaked", "time_by_blas", "time_by_bytes"]
+__all__ = [
+    "Close",
+    "Scores",
+    "are_peaked",
+    "close_by_bytes",
+    "is_cheap_to_try",
+    "most_peaked",
+    "time_by_blas",
+    "time_by_bytes",
+]
 
 _GROUP = 16
 """Queries that cost as much as one of them."""
-_TRIED, _LEAST_TRIED = 32, 12
-"""One atom of so many is tried first with a group of the queries, but so many at least."""
+_TRIED = 32
+"""One block of atoms of so many is multiplied first, but one at least."""
 _MOST_LOST = 0.05
-"""Part of the time of BLAS that may be lost by trying."""
+"""Part of the time of BLAS that may be lost by trying without having looked whether it could pay."""
+_LOOKED_AT = 8
+"""Atoms whose largest entries are looked at where trying takes more."""
 _WORTHWHILE = 0.8
 """Part of the time of BLAS that products of bytes may take, with the rows that they cannot tell apart."""
 _FAR_TOO_MANY = 4.0
 """A query that leaves so many times the rows that pay counts for no more: BLAS answers it, and not the others."""
-_HEAVIER = 3.0
-"""How many times as many rows may be left as for normal numbers, before it is worth trying."""
+_HEAVIER = 1.5
+"""How many times as many rows are left as follows from the largest entries (measured: 0.6 to 1.7 times for numbers
+about 0 of many kinds, normal and with heavy tails; 2 to 3 times for numbers that are all positive)."""
 _DISTINCT = 0.25
 """Part of the atoms that were tried which may be left: where more are, it is so for all atoms."""
 _INTERVAL, _QUERY = 4.0, 1_000.0
@@ -40,8 +53,8 @@ Close = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 """Rows, where those of each query begin, and which queries are left to BLAS (see `reaching_best`)."""
 Scores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]
 """How what is ranked follows from products (see `reaching_best`)."""
-Ranked = Callable[[NDArray[np.float64], slice, slice], Scores | None]
-"""The same from sums of squares of some atoms, which these are, and which queries; None where nobody knows."""
+Ranked = Callable[[NDArray[np.float64], NDArray[np.int64]], Scores | None]
+"""The same from sums of squares of some atoms, and which these are; None where nobody knows."""
 
 
 def close_by_bytes(
@@ -65,25 +78,51 @@ def close_by_bytes(
     if most <= 0.0 or delta <= 0.0:
         return None
     ends = deviations_of_ends(delta, n_atoms or rows.n, k, absolute)
-    some, few, every = _tried_atoms(rows), slice(None, None, -(-len(queries) // _GROUP)), slice(None)
     with np.errstate(over="ignore", invalid="ignore"):
-        tried = ByteProducts(Rows([rows.arrays[0][some]]), [queries[few]], seed)
-        n_tried = tried.products.shape[1]
-        least = max(1, round(k * n_tried / rows.n))
-        found = _reaching(tried, ends, least, absolute, ranked, (some, few))
+        products = ByteProducts(rows, [queries], seed)
+        tried = _tried_blocks(products.n_blocks)
+        products.fill(tried)
+        some = (BLOCK * tried[:, np.newaxis] + np.arange(BLOCK)).ravel()
+        some = some[some < rows.n]
+        least = max(1, round(k * some.size / rows.n))
+        found = _reaching(products, some, ends, least, absolute, ranked)
         if found is None:
             return None
-        besides = np.where(found[2], n_tried, np.diff(found[1]) - least)
+        besides = np.where(found[2], some.size, np.diff(found[1]) - least)
         # Of numbers that lie far apart at their end, as many times as few are wanted are close to these.
-        besides = besides * np.where(besides <= _DISTINCT * n_tried, k / least, rows.n / n_tried)
+        besides = besides * np.where(besides <= _DISTINCT * some.size, k / least, rows.n / some.size)
         if np.minimum(besides, _FAR_TOO_MANY * most).mean() > most:
             return None
-        found = _reaching(ByteProducts(rows, [queries], seed), ends, k, absolute, ranked, (every, every))
+        others = np.delete(np.arange(products.n_blocks), tried)
+        in_pieces(lambda start, stop: products.fill(others[start:stop]), others.size, 1)
+        found = _reaching(products, np.arange(rows.n), ends, k, absolute, ranked)
     return None if found is None else _without_many(*found, k + most, rows)
 
 
+def is_cheap_to_try(rows: Rows, n_queries: int) -> bool:
+    """Whether a few products of bytes take next to nothing beside those of BLAS, so that it may as well be tried."""
+    here, n_blocks = costs(), -(-rows.n // BLOCK)
+    tried = BLOCK * _tried_blocks(n_blocks).size * time_by_bytes(here, rows.arrays[0].dtype.itemsize, n_queries)
+    return tried + n_queries * here.byte_entry <= _MOST_LOST * rows.n * _time_by_blas(here, rows, n_queries)
+
+
+def are_peaked(rows: Rows, peaks: NDArray[np.float64], k: int, absolute: bool, delta: float) -> bool:
+    """Whether products of bytes are not likely to tell atoms apart, by the largest entries of queries and some atoms.
+
+    `peaks` are those of the queries, beside their root mean square.
+    """
+    limit = most_peaked(rows, peaks.size, k, absolute, delta)
+    if 2 * np.count_nonzero(peaks <= limit) <= peaks.size:
+        return True
+    some = np.ascontiguousarray(rows.arrays[0][:: max(1, rows.n // _LOOKED_AT)])
+    if some.dtype not in (np.float32, np.float64):
+        some = some.astype(np.float32)
+    squares, largest, *_ = measure_queries(some)
+    return bool(2 * np.count_nonzero(largest * sqrt(rows.d) <= limit * np.sqrt(squares)) <= len(some))
+
+
 def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float) -> float:
-    """How large a query's largest entry may be beside its root mean square if products of bytes are to be tried.
+    """How large the largest entry of a query may be beside its root mean square if products of bytes are to be tried.
 
     Errors grow with it. They are compared with scores that are scattered as those of random directions are.
     """
@@ -96,20 +135,28 @@ def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float
     return most / (_HEAVIER * scores_close * reach)
 
 
+def _tried_blocks(n_blocks: int) -> NDArray[np.int64]:
+    """Some blocks, from all over."""
+    count = max(1, n_blocks // _TRIED)
+    return (np.arange(count) * n_blocks + (n_blocks - 1) // 2) // count
+
+
 def _reaching(
     products: ByteProducts,
+    atoms: NDArray[np.int64],
     ends: tuple[float, float],
     k: int,
     absolute: bool,
     ranked: Ranked | None,
-    places: tuple[slice, slice],
 ) -> Close | None:
-    """Multiply, and find the rows that reach the best k; None where nobody knows what is ranked."""
-    in_pieces(lambda start, stop: products.fill(np.arange(start, stop)), products.n_blocks, 1)
-    scores = None if ranked is None else ranked(products.squares, *places)
+    """Which of some atoms, whose products are there, reach the best k; None where nobody knows what is ranked."""
+    estimates, squares = products.products, products.squares
+    if atoms.size < squares.size:
+        estimates, squares = np.ascontiguousarray(estimates[:, atoms]), squares[atoms]
+    scores = None if ranked is None else ranked(squares, atoms)
     if ranked is not None and scores is None:
         return None
-    return reaching_best(products.products, products.deviations(), products.radii(ends), k, absolute, scores)
+    return reaching_best(estimates, products.deviations(atoms), products.radii(ends), k, absolute, scores)
 
 
 def _without_many(
@@ -127,25 +174,13 @@ def _without_many(
     return close, np.concatenate(([0], np.cumsum(counts))), unknown
 
 
-def _tried_atoms(rows: Rows) -> slice:
-    """Some atoms, from all over; those in Fortran order side by side, since they share what is read from memory."""
-    count = min(max(_LEAST_TRIED, rows.n // _TRIED), rows.n)
-    if rows.are_contiguous:
-        return slice(rows.n // count // 2, None, rows.n // count)
-    first = (rows.n - count) // 2
-    return slice(first, first + count)
-
-
 def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
     if k >= rows.n or not can_round(rows):
         return 0.0
     by_blas, itemsize = _time_by_blas(here, rows, n_queries), rows.arrays[0].dtype.itemsize
-    tried = max(_LEAST_TRIED, rows.n // _TRIED) * time_by_bytes(here, itemsize, _GROUP) + _GROUP * here.byte_entry
-    if tried > _MOST_LOST * rows.n * by_blas:
-        return 0.0
     saved = by_blas - time_by_bytes(here, itemsize, n_queries)
-    around = tried + n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
+    around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
     return (rows.n * saved - around) / (n_queries * here.row)
 
 

@@ -19,20 +19,21 @@ from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.facts import AtomFacts, lengths_of_rows
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
-from banditmips.core.passes import pass_dtype
+from banditmips.core.passes import fill_block, pass_dtype
+from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
-from banditmips.race.full import can_use_blas, come_from_memory, exact_sums
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.ranking import WIDER, Ranking
-from banditmips.race.rounded import Close, Scores, close_by_bytes, most_peaked
+from banditmips.race.rounded import Close, Scores, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, WITHOUT_LENGTHS, good_exponents
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
-    from banditmips.core.rows import Rows
     from banditmips.race.atom_set import AtomSet
 
 __all__ = ["Found", "Measured", "Together", "facts_of"]
@@ -41,6 +42,8 @@ _MOST_CLOSE = 1 / 8
 """Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
 _CONVERTED = 1 << 15
 """Entries of queries that are measured together in double precision: they stay in the processor's cache."""
+_SMALL = 1 << 20
+"""Entries of a matrix that is converted as a whole, and not once for each use that is made of it."""
 
 
 class Measured(NamedTuple):
@@ -146,6 +149,7 @@ class Together:
             Atoms that take no part.
         """
         found = []
+        self._convert(len(queries))
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
             for start in range(0, len(queries), TOGETHER):
                 part = slice(start, start + TOGETHER)
@@ -155,6 +159,15 @@ class Together:
                     return None
                 found.append(some)
         return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _convert(self, n_queries: int) -> None:
+        """Convert the atoms, if they are few numbers that BLAS cannot read, for so many queries that it pays."""
+        rows = self._rows
+        is_small = len(rows.arrays) == 1 and rows.n * rows.d <= _SMALL and not can_use_blas(rows.arrays[0])
+        if is_small and self._dtype == np.float32 and not costs().tiles(n_queries):
+            block = np.empty((rows.n, rows.d), dtype=np.float32)
+            fill_block(rows, np.arange(rows.n), block)
+            self._rows = Rows([block])
 
     def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
@@ -195,15 +208,13 @@ class Together:
         if objective == "correlation" and self._atoms.facts is None:
             return None  # products of bytes tell nothing of means
 
-        # Of a large matrix it is tried with a few atoms whether they pay, which costs next to nothing; of a small one
-        # what is around that takes as long as the products.
-        if not come_from_memory(self._rows):
-            limit = most_peaked(self._rows, len(queries), self._k, options.absolute, options.delta)
-            if 2 * np.count_nonzero(measured.largest <= limit / sqrt(self._rows.d) * measured.norms) <= len(queries):
+        if not is_cheap_to_try(self._rows, len(queries)):
+            peaks = measured.largest * sqrt(self._rows.d) / measured.norms
+            if are_peaked(self._rows, peaks, self._k, options.absolute, options.delta):
                 return None
 
-        def ranked(squares: NDArray[np.float64], atoms: slice, some: slice) -> Scores | None:
-            return self._ranking.by_bytes(squares, atoms, queries[some], measured.norms[some])
+        def ranked(squares: NDArray[np.float64], atoms: NDArray[np.int64]) -> Scores | None:
+            return self._ranking.by_bytes(squares, atoms, queries, measured.norms)
 
         settings = self._k, options.absolute, options.delta, options.seed, self._n_all
         return close_by_bytes(self._rows, queries, *settings, None if objective == "inner_product" else ranked)
@@ -289,14 +300,15 @@ class Together:
     def _lengths(self, queries: NDArray[Any], exponents: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Means and norms of queries times powers of two, for a correlation of what their means leave of them."""
         m, d = queries.shape
+        if self._objective == "cosine":
+            known = lengths_of_rows(queries)
+            return None if known is None else (np.zeros(m), np.ldexp(known, exponents))
         means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
         for start in range(0, m, step):
             part = slice(start, start + step)
-            some = queries[part]
-            if self._objective == "correlation":
-                some = some.astype(np.float64)
-                means[part] = some.mean(axis=1)
-                some -= means[part, np.newaxis]
+            some = queries[part].astype(np.float64)
+            means[part] = some.mean(axis=1)
+            some -= means[part, np.newaxis]
             found = lengths_of_rows(some)
             if found is None:
                 return None
