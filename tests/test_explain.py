@@ -74,10 +74,10 @@ def test_costs_decide(even, take):
     index = bm.BanditMIPS().fit(atoms)
     assert CODES in index.explain(query)
     assert "probe" not in index.explain(query)
-    take(cell=10 * Costs().cell)
+    take(cell=10 * Costs().cell, near_cell=10 * Costs().cell)
     assert CODES in index.explain(query)
     assert "\nprobe: one in sixteen of those that are left" in index.explain(query)
-    take(cell=200 * Costs().cell)
+    take(cell=200 * Costs().cell, near_cell=200 * Costs().cell)
     assert ALL_PRODUCTS in index.explain(query)
     assert not SamplingPlan(Costs(gather=1e6), 1_000, 100_000, itemsize=4).can_pay(first=40)
 

@@ -106,7 +106,18 @@ def test_as_many_may_be_tried_as_could_all_come_to_nothing():
     assert account.n_allowed == 2  # nobody knows what a race takes
     account.add(4.0, in_vain=True)
     account.add(2.0, in_vain=True)
-    assert account.n_allowed == 14  # of a twentieth of 1,000, 44 are left, for races that take 3
+    assert account.n_allowed == 6  # of a twentieth of 1,000, 44 are left, but after eight it is enough
+    for _ in range(6):
+        assert account.allows_more
+        account.add(3.0, in_vain=True)
+    assert account.n_allowed == 0
+
+
+def test_as_many_may_be_tried_as_could_all_come_to_nothing_after_one_that_has_saved():
+    account = batch.Account(10.0, 100, more_time=8.0)
+    account.add(4.0, in_vain=True)
+    account.add(2.0, in_vain=False)
+    assert account.n_allowed == 17  # of a twentieth of 1,000 and half of 2 that were saved, for races that take 3
     account.add(60.0, in_vain=True)
     assert account.n_allowed == 0
     assert not account.are_long

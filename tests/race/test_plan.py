@@ -181,7 +181,9 @@ def test_times_of_codes():
     costs, rotation = Costs(), Rotation(6_000, 0)
     codes = Codes(rotation, np.zeros(6_000), 10, rotation.width)
     times = code_times(costs, codes, 4_000, 4, True, True)
-    assert times.cell == costs.cell
+    assert times.cell == costs.near_cell  # ten codes are in the processor's cache
+    assert costs.cell_of(1 << 24) < costs.cell_of(1 << 25) == costs.cell_of(1 << 30) == costs.cell
+    assert Costs(cell=1e-3).cell_of(0) == 1e-3  # no more from the cache than from memory
     assert times.full == full_time(costs, 4_000, 6_000, 4, True)
     assert times.row == pytest.approx(6_000 * costs.row + costs.row_overhead)
     assert times.prepare == pytest.approx(6_016 * costs.rotate + costs.call_overhead)

@@ -39,6 +39,9 @@ ASKED_TOGETHER = 8
 """Queries after which it is asked again whether races pay, where rows come from a file or another machine."""
 _FIRST_TRIED = 2
 """Queries that show what a race takes: the same at any number of threads, like all that is asked here."""
+_MOST_IN_VAIN = 8
+"""Queries after which races end that have saved nothing: more that come to nothing as these did would be a loss, however
+small."""
 _WORTH_THREADS = 2e5
 """Nanoseconds of a race from which two threads are faster than one: in shorter ones they wait for the interpreter's
 lock (measured: 64 races of 60 or 120 microseconds took as long in two, or longer, of 300 a little more than half)."""
@@ -47,7 +50,8 @@ lock (measured: 64 races of 60 or 120 microseconds took as long in two, or longe
 class Account:
     """What races have cost, and what they have saved, by the plan's times.
 
-    They may cost a twentieth of what the products of all queries would, and half of what they have saved.
+    They may cost a twentieth of what the products of all queries would, and half of what they have saved; and they end
+    after a few if they have saved nothing.
 
     Parameters
     ----------
@@ -63,33 +67,43 @@ class Account:
         self._n_won = self._n_lost = 0
 
     @property
+    def _saved(self) -> float:
+        return self._n_won * (self._more_time if self._n_lost else self._full_time) - self._spent
+
+    @property
     def _allowance(self) -> float:
         """What more races may cost."""
-        saved = self._n_won * (self._more_time if self._n_lost else self._full_time) - self._spent
+        saved = self._saved
         return REGRET * self._full_time * self._n_queries + (0.5 * saved if saved > 0.0 else saved)
+
+    @property
+    def _n_tried(self) -> int:
+        return self._n_won + self._n_lost
 
     @property
     def allows_more(self) -> bool:
         """Whether more races may be tried."""
-        return self._allowance > 0.0
+        return self._allowance > 0.0 and (self._saved > 0.0 or self._n_tried < _MOST_IN_VAIN)
 
     @property
     def n_allowed(self) -> int:
         """How many may be tried before it is asked again: as many as could all come to nothing."""
         if not self.allows_more:
             return 0
-        n_tried = self._n_won + self._n_lost
-        return max(1, int(n_tried * self._allowance / self._spent)) if self._spent > 0.0 else _FIRST_TRIED
+        if self._spent == 0.0:
+            return _FIRST_TRIED
+        allowed = max(1, int(self._n_tried * self._allowance / self._spent))
+        return allowed if self._saved > 0.0 else min(allowed, _MOST_IN_VAIN - self._n_tried)
 
     @property
     def are_long(self) -> bool:
         """Whether races take so long that threads help."""
-        return self._spent >= _WORTH_THREADS * (self._n_won + self._n_lost)
+        return self._spent >= _WORTH_THREADS * self._n_tried
 
     @property
     def n_sharing(self) -> int:
         """How many queries are likely to share their products, by those that have tried."""
-        tried = self._n_won + self._n_lost
+        tried = self._n_tried
         return max(1, self._n_queries * self._n_lost // tried) if tried else self._n_queries
 
     def add(self, time_spent: float, in_vain: bool) -> None:

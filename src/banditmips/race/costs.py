@@ -45,8 +45,8 @@ class Costs:
         of several queries that share it.
     row, row_overhead
         A value of a row that is read on its own and multiplied exactly, and going to that row.
-    cell, rotate
-        A cell of a code, and rotating and rounding one entry of a query.
+    cell, near_cell, rotate
+        A cell of a code, from memory and from the processor's cache, and rotating and rounding one entry of a query.
     atom
         An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it. Certain bounds take
         half of that (measured: 3 to 8 ns where a round takes 10 to 25, at 5,000 and 60,000 atoms and k up to 100).
@@ -80,6 +80,7 @@ class Costs:
     row: float = 0.3
     row_overhead: float = 400.0
     cell: float = 0.015
+    near_cell: float = 0.01
     rotate: float = 2.0
     atom: float = 15.0
     gather: float = 25.0
@@ -106,6 +107,10 @@ class Costs:
     def sweeps_columns(self, n_values: int) -> bool:
         """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
         return self._column_sweep_of(n_values) <= _AS_FAST * self._column_stream_of(n_values)
+
+    def cell_of(self, n_bytes: int) -> float:
+        """Return what a cell costs if all codes take so many bytes."""
+        return _between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
 
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
@@ -156,6 +161,7 @@ _MEASURED = (
     "byte_entry",
     "row",
     "cell",
+    "near_cell",
     "rotate",
     "atom",
     "gather",

@@ -78,7 +78,8 @@ def code_times(
     row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
     # What the queries of a batch lose is written down (`race.batch`).
     risk = 2.0 * REGRET * full if n_queries == 1 else inf
-    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom, risk)
+    cell, prepare = costs.cell_of(codes.nbytes), codes.rotation.width * costs.rotate + costs.call_overhead
+    return Times(cell, row, full, prepare, costs.atom, risk)
 
 
 def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_queries: int = 1) -> bool:
@@ -107,7 +108,8 @@ def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1)
     once = n * d * store.dtype.itemsize * byte
     row = once * store.share_of_rows(1) + _SEEK * byte
     full = once if n_queries == 1 else once / min(n_queries, TOGETHER) + n * d * costs.product
-    return Times(costs.cell, row, full, codes.rotation.width * costs.rotate + costs.call_overhead, costs.atom)
+    cell, prepare = costs.cell_of(codes.nbytes), codes.rotation.width * costs.rotate + costs.call_overhead
+    return Times(cell, row, full, prepare, costs.atom)
 
 
 @dataclass(frozen=True)
