@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
 from banditmips._result import SearchResult, StopReason, Trace, padded
-from banditmips._shared import SharedProducts, finish_by_products
+from banditmips._shared import SharedProducts, finish_by_products, misses_norms
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -30,11 +30,9 @@ from banditmips.race.batch import ASKED_TOGETHER, Account, begin_while_it_pays, 
 from banditmips.race.code_search import CodeSearch, code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
-from banditmips.race.one_pass import by_one_pass
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
-from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
 from banditmips.race.together import Found
@@ -87,16 +85,11 @@ def _run_queries(
     if shared.are_all_there_is:
         found = _all_together(atom_set, rows, k, options, masks, shared)
         if found is not None:
-            return found
+            return found[0] if single else found
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
         return short
-    if _misses_norms(atom_set, options):
-        if single:
-            excluded = None if masks is None else masks[0]
-            outcome = by_one_pass(atom_set, as_finite(rows[0], ""), k, options, excluded)
-            if outcome is not None:
-                return of_outcome(outcome, k, options.absolute, checked=True, trace=None)
+    if misses_norms(atom_set, options):
         with metered() as norms:
             known = _with_norms(atom_set, options)
         return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
@@ -143,10 +136,6 @@ def _run_queries(
         waiting[0].bytes_read += read.bytes_read  # what they read together counts for the first of them
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
-
-
-def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
-    return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
 
 
 def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
@@ -373,7 +362,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     check_together(atom_set, options)
     row = as_finite(rows[0], "")
-    if _misses_norms(atom_set, options):
+    if misses_norms(atom_set, options):
         atom_set = _with_norms(atom_set, options)
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 

@@ -15,7 +15,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 import banditmips as bm
-from banditmips import _queries
 from banditmips.race.query import Query
 from banditmips.race.situation import Situation
 
@@ -57,7 +56,6 @@ def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
         return all_products(query, *arguments)
 
     monkeypatch.setattr(Query, "all_products", refuse)
-    monkeypatch.setattr(_queries, "by_one_pass", lambda *arguments: None)
     # Of files in few lines, less is read without sampling: here they have to be sampled all the same.
     monkeypatch.setattr(Situation, "why_exactly", lambda situation: None)
 

@@ -22,8 +22,7 @@ from banditmips.race.buckets import race_buckets
 from banditmips.race.code_search import race_times, rescore, takes_codes
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, rounding_of_products
-from banditmips.race.known import index_rows, known_of
-from banditmips.race.passes import close_rows
+from banditmips.race.known import known_of
 from banditmips.race.plan import SamplingPlan, is_worth_a_race
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
@@ -331,14 +330,14 @@ class Query:
         begun
             What came before.
         close
-            Those that are not beaten for certain (`close_rows`), if somebody has found them for several queries.
+            Those that are not beaten for certain, if somebody has found them (`race.together`).
         scores
             Their exact scores, if somebody has computed these as well.
         """
         rows = self._candidates
         cost = self._exact.cost(rows)
         if products is None or not self.takes_products:
-            indices = self._close_rows() if close is None else close
+            indices = rows if close is None else close
             scores = self._exact.scores(indices) if scores is None else scores
         else:
             product_map = self._situation.product_map()
@@ -352,14 +351,6 @@ class Query:
         outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
         outcome.n_raced = begun.n_raced
         return outcome
-
-    def _close_rows(self) -> NDArray[np.int64]:
-        """Candidates that rough sums leave; all of them where these take no less: where few entries of each matter."""
-        rows = index_rows(self._atoms)
-        if rows is None or not rows.are_contiguous or self._situation.has_few_entries:
-            return self._candidates
-        options = self._options
-        return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
