@@ -31,7 +31,7 @@ from banditmips.race.code_search import CodeSearch, code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
 from banditmips.race.plan import TOGETHER
-from banditmips.race.query import Query
+from banditmips.race.query import Multiplied, Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
@@ -279,14 +279,16 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
     check_seed(atom_set.store, options)
     if options.delta > 0.0:  # all products need to know nothing
         check_needs(options, atom_set.known_range, atom_set.facts is not None)
-    if options.bound == "codes" and atom_set.codes is None:
+    if options.bound != "codes":
+        return
+    if atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
         )
     sampled = [
         f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value
     ]
-    if options.bound == "codes" and (sampled or options.objective == "neg_l1"):
+    if sampled or options.objective == "neg_l1":
         why = sampled[0] if sampled else f"objective={options.objective!r}"
         raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
 
@@ -322,15 +324,10 @@ class _Begun(Query):
         """What it has taken by the plan's times."""
         return self.ended.time_spent
 
-    def finish(
-        self,
-        products: NDArray[Any] | None,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
+    def finish(self, found: Multiplied) -> None:
+        """Answer by what all products have come to."""
         with metered() as meter:
-            super().finish(products, close, scores)
+            super().finish(found)
         self.bytes_read += meter.bytes_read
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
@@ -351,7 +348,7 @@ def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, option
         some = plain[start : start + TOGETHER]
         found = best_in_file(store, [one.vector for one in some], k, options.absolute, options.delta, options.seed)
         for one, best in zip(some, found or (), strict=found is not None):
-            one.finish_by_bytes(best.rows, best.n_scored)
+            one.finish(Multiplied(rows=best.rows, n_scored=best.n_scored))
     return [one for one in waiting if one.waits]
 
 

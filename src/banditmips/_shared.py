@@ -18,7 +18,7 @@ from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
 from banditmips.race.full import can_stream, streamed_products
 from banditmips.race.plan import TOGETHER
-from banditmips.race.query import Query
+from banditmips.race.query import Multiplied, Query
 from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import products_by_row
 from banditmips.race.together import Found, Measured, Together
@@ -146,14 +146,14 @@ def finish_by_products(atom_set: AtomSet, begun: Sequence[Query], k: int, option
     by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
         for one, products in zip(waiting, products_by_row(by_row, [one.vector for one in waiting]), strict=True):
-            one.finish(products)
+            one.finish(Multiplied(products))
     elif isinstance(store, PartStore) and can_stream(store, k):
         _finish_in_one_pass([one for one in waiting if one.takes_products], store)
     else:
         _finish_together(atom_set, waiting, k, options)
     for one in waiting:
         if one.waits:
-            one.finish(None)
+            one.finish(Multiplied())
 
 
 def _finish_in_one_pass(queries: Sequence[Query], store: PartStore) -> None:
@@ -167,7 +167,7 @@ def _finish_in_one_pass(queries: Sequence[Query], store: PartStore) -> None:
                 row[:] = one.vector
             found = streamed_products(store, vectors)
         for one, products in zip(some, found, strict=True):
-            one.finish(products)
+            one.finish(Multiplied(products))
 
 
 def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, options: Options) -> None:
@@ -185,7 +185,4 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
         if found is None:
             continue
         for one, best, scores, n_close in zip(some, found.indices, found.scores, found.n_close.tolist(), strict=True):
-            if n_close:
-                one.finish_by_bytes(best, n_close, scores)
-            else:
-                one.finish(None, best[best >= 0], scores[best >= 0])
+            one.finish(Multiplied(None, best[best >= 0], scores[best >= 0], n_close))

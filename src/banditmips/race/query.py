@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,28 @@ from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["Query"]
+__all__ = ["Multiplied", "Query"]
+
+
+class Multiplied(NamedTuple):
+    """What all products have come to for one query; nothing where exact scores of all candidates are the way.
+
+    Attributes
+    ----------
+    products
+        Of all atoms, as BLAS gives them.
+    rows
+        Those that are not beaten for certain, if somebody has found them (`race.together`).
+    scores
+        Their exact scores, if somebody has computed these as well.
+    n_scored : int
+        Where products of bytes have left these rows, up to delta, how many were scored exactly for that; else 0.
+    """
+
+    products: NDArray[Any] | None = None
+    rows: NDArray[np.int64] | None = None
+    scores: NDArray[np.float64] | None = None
+    n_scored: int = 0
 
 
 class Query:
@@ -295,62 +316,26 @@ class Query:
         """Whether exact scores are sums of the products of whole rows."""
         return self._situation.is_product and not self._situation.has_few_entries
 
-    def finish(
-        self,
-        products: NDArray[Any] | None,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
-        assert self.ended is not None
-        self.ended = self.all_products(products, self.ended, close, scores)
-
-    def finish_by_bytes(
-        self, close: NDArray[np.int64], n_scored: int, scores: NDArray[np.float64] | None = None
-    ) -> None:
-        """Answer by rows that products of bytes have left, up to delta; so many were scored exactly for that."""
-        self.finish(None, close, scores)
-        assert self.ended is not None
-        self.ended.n_multiplies += n_scored * self._situation.support.size
-        self.ended.n_survivors, self.ended.delta_spent = n_scored, self._options.delta
-
-    def all_products(
-        self,
-        products: NDArray[Any] | None,
-        begun: Outcome,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> Outcome:
-        """Finish by the scores of all candidates.
-
-        Parameters
-        ----------
-        products
-            Of all atoms, as BLAS gives them, if it does.
-        begun
-            What came before.
-        close
-            Those that are not beaten for certain, if somebody has found them (`race.together`).
-        scores
-            Their exact scores, if somebody has computed these as well.
-        """
-        rows = self._candidates
-        cost = self._exact.cost(rows)
-        if products is None or not self.takes_products:
-            indices = rows if close is None else close
-            scores = self._exact.scores(indices) if scores is None else scores
-        else:
+    def finish(self, found: Multiplied) -> None:
+        """Answer by what all products have come to, after what its race had."""
+        begun, rows, scores = self.ended, found.rows, found.scores
+        assert begun is not None
+        if found.products is not None and self.takes_products:
             product_map = self._situation.product_map()
             assert product_map is not None
             with np.errstate(over="ignore", invalid="ignore"):
-                rounding = rounding_of_products(products, self._query, self._atoms.store, self._atoms.facts)
-                indices, scores = best_of_products(
-                    products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
+                rounding = rounding_of_products(found.products, self._query, self._atoms.store, self._atoms.facts)
+                rows, scores = best_of_products(
+                    found.products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
                 )
-        outcome = self._finished(indices, scores, begun.n_multiplies + cost)
-        outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
-        outcome.n_raced = begun.n_raced
-        return outcome
+        rows = self._candidates if rows is None else rows
+        scores = self._exact.scores(rows) if scores is None else scores
+        n_multiplies = begun.n_multiplies + self._exact.cost(self._candidates)
+        outcome = self._finished(rows, scores, n_multiplies + found.n_scored * self._situation.support.size)
+        outcome.n_rounds, outcome.rounds, outcome.n_raced = begun.n_rounds, begun.rounds, begun.n_raced
+        outcome.n_survivors = found.n_scored or begun.n_survivors
+        outcome.delta_spent = self._options.delta if found.n_scored else 0.0
+        self.ended = outcome
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
