@@ -79,7 +79,7 @@ def _run_queries(
     if single and codes.serves:
         alone = _Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
         alone.begin(tried or 0, codes=codes)
-        finish_by_products(atom_set, [alone] if alone.waits else [], k, options)
+        finish_by_products(atom_set, [alone], k, options)
         return alone.result(k, options, checked)
     shared = SharedProducts(atom_set, rows, masks, k, options)
     if shared.are_all_there_is:

@@ -143,6 +143,8 @@ def misses_norms(atom_set: AtomSet, options: Options) -> bool:
 def finish_by_products(atom_set: AtomSet, begun: Sequence[Query], k: int, options: Options) -> None:
     """Let the queries for which sampling does not pay share their products with all atoms."""
     waiting, store = [one for one in begun if one.waits], atom_set.store
+    if not waiting:
+        return
     by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
         for one, products in zip(waiting, products_by_row(by_row, [one.vector for one in waiting]), strict=True):
@@ -172,8 +174,7 @@ def _finish_in_one_pass(queries: Sequence[Query], store: PartStore) -> None:
 
 def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, options: Options) -> None:
     """Finish queries to atoms in memory by products that they share, where they can."""
-    n_all = max((one.n_all for one in waiting), default=0)
-    together = _products_of(len(waiting), atom_set, k, options, n_all)
+    together = _products_of(len(waiting), atom_set, k, options, max(one.n_all for one in waiting))
     for start in range(0, len(waiting) if together.serves else 0, TOGETHER):
         some = waiting[start : start + TOGETHER]
         vectors = np.stack([one.vector for one in some])

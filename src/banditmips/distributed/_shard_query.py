@@ -16,7 +16,6 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
-from banditmips.race.code_search import rescore
 from banditmips.race.known import known_of
 from banditmips.race.query import Multiplied, Query
 from banditmips.race.rules import compares_pairs
@@ -267,7 +266,7 @@ class ShardQuery(Query):
         outcome.n_multiplies, outcome.n_rounds = self.n_multiplies, self._n_rounds
         self._end(outcome)
         if order.finish and self._options.rescore:
-            rescore(outcome, self._k, self._options, self._exact)
+            outcome.rescore(self._k, self._options.absolute, self._exact, self._options.budget)
             self.n_multiplies = outcome.n_multiplies
 
     def _end(self, outcome: Outcome) -> None:

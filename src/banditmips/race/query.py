@@ -19,7 +19,7 @@ from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
-from banditmips.race.code_search import race_times, rescore, takes_codes
+from banditmips.race.code_search import race_times, takes_codes
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, rounding_of_products
 from banditmips.race.known import known_of
@@ -145,7 +145,7 @@ class Query:
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
         if not outcome.handed_over and self._options.rescore:
-            rescore(outcome, self._k, self._options, self._exact)
+            outcome.rescore(self._k, self._options.absolute, self._exact, self._options.budget)
         return outcome
 
     def uses_codes(self) -> bool:
@@ -206,7 +206,7 @@ class Query:
         if rows.size <= self._k and self._options.rescore:
             return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
         if self._are_few(rows):
-            return self._exactly(rows)
+            return Outcome.finished(rows, self._exact.scores(rows), self._exact.cost(rows))
         why = self.why_exactly()
         if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
             return self.handed_over(self._candidates.size)
@@ -245,17 +245,6 @@ class Query:
             return False
         plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
         return plan.rows_take_less(rows.size, least_sample(options, self._k, self._candidates.size))
-
-    def _exactly(self, rows: NDArray[np.int64]) -> Outcome:
-        """Finish by the exact scores of these rows."""
-        return self._finished(rows, self._exact.scores(rows), self._exact.cost(rows))
-
-    def _finished(self, rows: NDArray[np.int64], scores: NDArray[np.float64], n_multiplies: int) -> Outcome:
-        """What comes of exact scores."""
-        alive = Survivors(rows, rows.size, self._k, self._options.absolute)
-        alive.estimate_array[:] = scores
-        alive.radius_array[:] = 0.0
-        return Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=n_multiplies)
 
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
@@ -330,12 +319,10 @@ class Query:
                 )
         rows = self._candidates if rows is None else rows
         scores = self._exact.scores(rows) if scores is None else scores
-        n_multiplies = begun.n_multiplies + self._exact.cost(self._candidates)
-        outcome = self._finished(rows, scores, n_multiplies + found.n_scored * self._situation.support.size)
-        outcome.n_rounds, outcome.rounds, outcome.n_raced = begun.n_rounds, begun.rounds, begun.n_raced
-        outcome.n_survivors = found.n_scored or begun.n_survivors
-        outcome.delta_spent = self._options.delta if found.n_scored else 0.0
-        self.ended = outcome
+        cost = self._exact.cost(self._candidates) + found.n_scored * self._situation.support.size
+        self.ended = Outcome.finished(rows, scores, cost, begun)
+        if found.n_scored:
+            self.ended.n_survivors, self.ended.delta_spent = found.n_scored, self._options.delta
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""
