@@ -16,7 +16,7 @@ import banditmips as bm
 from banditmips import _threads
 from banditmips._threads import LazyPool, helped_by, in_pieces, map_in_order, pieces_of
 from banditmips.core import exact
-from banditmips.race import batch, full, readers
+from banditmips.race import batch, full, passes, readers
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +124,7 @@ def divided(monkeypatch):
     for module, name in (
         (exact, "_LEAST_SUMMED"),
         (full, "_LEAST_PRODUCTS"),
+        (passes, "_LEAST_SUMMED"),
         (readers, "_LEAST_GATHERED"),
         (readers, "_LEAST_SUMMED"),
     ):
@@ -134,7 +135,7 @@ def divided(monkeypatch):
         counts.append(len(pieces_of(n, least)))
         return in_pieces(work, n, least)
 
-    for module in (exact, full, readers):
+    for module in (exact, full, passes, readers):
         monkeypatch.setattr(module, "in_pieces", counted)
     return counts
 

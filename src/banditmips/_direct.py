@@ -180,18 +180,9 @@ def _answered(
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
         return None, made
-    result = SearchResult.of_queries(
-        found.indices,
-        found.scores,
-        None,
-        found.n_multiplies,
-        n_rounds=found.n_rounds,
-        n_survivors=found.n_survivors,
-        stop_reason=found.stop_reason,
-        delta_spent=found.delta_spent,
-        checked=not atom_set.unchecked,
-        trace=_trace_of(atom_set, row, found, key[0], key[1]) if key[1].trace else None,
-    )
+    k, options = key[0], key[1]
+    trace = _trace_of(atom_set, row, found, k, options) if options.trace else None
+    result = of_outcome(found, k, options.absolute, not atom_set.unchecked, trace)
     return result, made
 
 
@@ -224,9 +215,8 @@ def of_outcome(
     outcome: Outcome, k: int, absolute: bool, checked: bool, trace: Trace | None, bytes_read: int = 0
 ) -> SearchResult:
     """Make the result of a query of what came of its race."""
-    best = outcome.best(k, absolute)
-    of_all = (outcome.survivors, outcome.scores, outcome.radius, outcome.exact)
-    rows, scores, radius, exact = padded(k, *(values[best] for values in of_all))
+    outcome.keep_best(k, absolute)
+    rows, scores, radius, exact = padded(k, outcome.survivors, outcome.scores, outcome.radius, outcome.exact)
     return SearchResult.of_queries(
         rows,
         scores,
@@ -257,7 +247,7 @@ def batch_directly(atom_set: AtomSet, queries: Any, k: int, options: Options) ->
         return None
     traces = (_trace_of(atom_set, *one, k, options) for one in zip(queries, answers, strict=True))
     return SearchResult.of_queries(
-        np.stack([one.indices for one in answers]),
+        np.stack([one.survivors for one in answers]),
         np.stack([one.scores for one in answers]),
         None,
         np.array([one.n_multiplies for one in answers], dtype=np.int64),

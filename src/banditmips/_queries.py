@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
 from banditmips._result import SearchResult, StopReason, Trace, padded
-from banditmips._shared import SharedProducts, finish_by_products
+from banditmips._shared import SharedProducts, finish_by_products, misses_norms
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
     Options,
@@ -30,11 +30,9 @@ from banditmips.race.batch import ASKED_TOGETHER, Account, begin_while_it_pays, 
 from banditmips.race.code_search import CodeSearch, code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
-from banditmips.race.one_pass import by_one_pass
 from banditmips.race.plan import TOGETHER
-from banditmips.race.query import Query
+from banditmips.race.query import Multiplied, Query
 from banditmips.race.rules import check_needs
-from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.streamed import best_in_file
 from banditmips.race.together import Found
@@ -81,22 +79,17 @@ def _run_queries(
     if single and codes.serves:
         alone = _Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
         alone.begin(tried or 0, codes=codes)
-        finish_by_products(atom_set, [alone] if alone.waits else [], k, options)
+        finish_by_products(atom_set, [alone], k, options)
         return alone.result(k, options, checked)
     shared = SharedProducts(atom_set, rows, masks, k, options)
     if shared.are_all_there_is:
         found = _all_together(atom_set, rows, k, options, masks, shared)
         if found is not None:
-            return found
+            return found[0] if single else found
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
         return short
-    if _misses_norms(atom_set, options):
-        if single:
-            excluded = None if masks is None else masks[0]
-            outcome = by_one_pass(atom_set, as_finite(rows[0], ""), k, options, excluded)
-            if outcome is not None:
-                return of_outcome(outcome, k, options.absolute, checked=True, trace=None)
+    if misses_norms(atom_set, options):
         with metered() as norms:
             known = _with_norms(atom_set, options)
         return also_read(run_queries(known, queries, k, options, mask), norms.bytes_read)
@@ -143,10 +136,6 @@ def _run_queries(
         waiting[0].bytes_read += read.bytes_read  # what they read together counts for the first of them
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
     return results[0] if single else SearchResult.stack(results)
-
-
-def _misses_norms(atom_set: AtomSet, options: Options) -> bool:
-    return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
 
 
 def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
@@ -290,14 +279,16 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
     check_seed(atom_set.store, options)
     if options.delta > 0.0:  # all products need to know nothing
         check_needs(options, atom_set.known_range, atom_set.facts is not None)
-    if options.bound == "codes" and atom_set.codes is None:
+    if options.bound != "codes":
+        return
+    if atom_set.codes is None:
         raise ValueError(
             "bound='codes' needs an index with codes: BanditMIPS(...).fit(atoms) with layout='auto' or 'codes'"
         )
     sampled = [
         f"{name}={getattr(options, name)!r}" for name, value in _OF_CODES.items() if getattr(options, name) != value
     ]
-    if options.bound == "codes" and (sampled or options.objective == "neg_l1"):
+    if sampled or options.objective == "neg_l1":
         why = sampled[0] if sampled else f"objective={options.objective!r}"
         raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
 
@@ -333,15 +324,10 @@ class _Begun(Query):
         """What it has taken by the plan's times."""
         return self.ended.time_spent
 
-    def finish(
-        self,
-        products: NDArray[Any] | None,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best."""
+    def finish(self, found: Multiplied) -> None:
+        """Answer by what all products have come to."""
         with metered() as meter:
-            super().finish(products, close, scores)
+            super().finish(found)
         self.bytes_read += meter.bytes_read
 
     def result(self, k: int, options: Options, checked: bool) -> SearchResult:
@@ -362,7 +348,7 @@ def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, option
         some = plain[start : start + TOGETHER]
         found = best_in_file(store, [one.vector for one in some], k, options.absolute, options.delta, options.seed)
         for one, best in zip(some, found or (), strict=found is not None):
-            one.finish_by_bytes(best.rows, best.n_scored)
+            one.finish(Multiplied(rows=best.rows, n_scored=best.n_scored))
     return [one for one in waiting if one.waits]
 
 
@@ -373,7 +359,7 @@ def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options)
         raise ValueError(f"query must be one query (1-d), got a batch of shape {rows.shape}")
     check_together(atom_set, options)
     row = as_finite(rows[0], "")
-    if _misses_norms(atom_set, options):
+    if misses_norms(atom_set, options):
         atom_set = _with_norms(atom_set, options)
     return Query(atom_set, negative(row) if options.ends == "smallest" else row, check_k(k), options, None).explain()
 

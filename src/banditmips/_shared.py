@@ -1,9 +1,9 @@
-"""Queries of a batch that share their products with all atoms: from their rows to a result of all of them."""
+"""Queries, one or many, that are answered by their products with all atoms: from their rows to a result of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,23 @@ from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
-from banditmips.atoms import AtomStore, DenseStore, PartStore, SparseStore
+from banditmips.atoms import PartStore, SparseStore
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.batch import Account, at_places, nothing_to_try, races_on_codes, shared_times
 from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
-from banditmips.race.full import by_columns, can_stream, can_use_blas, products_with_all, streamed_products
+from banditmips.race.full import can_stream, streamed_products
 from banditmips.race.plan import TOGETHER
-from banditmips.race.query import Query
+from banditmips.race.query import Multiplied, Query
+from banditmips.race.situation import WITHOUT_LENGTHS
 from banditmips.race.sparse import products_by_row
 from banditmips.race.together import Found, Measured, Together
 
-__all__ = ["SharedProducts", "finish_by_products"]
+__all__ = ["SharedProducts", "finish_by_products", "misses_norms"]
 
 
 class SharedProducts:
-    """The queries of a batch, if atoms and options allow that they share their products.
+    """The queries of a batch, or one alone, if atoms and options allow that they share their products.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class SharedProducts:
         self._atoms, self._rows, self._k, self._options = atom_set, rows, k, options
         # One mask for all queries is a view that repeats it.
         self._excluded = masks[0] if masks is not None and masks.strides[0] == 0 else masks
-        self._together = Together(atom_set, k, options)
-        self.serves = self._together.serves and len(rows) > 1
+        self._together = _products_of(len(rows), atom_set, k, options)
+        self.serves = self._together.serves
         if self.serves and not are_plain(rows):
             with np.errstate(over="ignore"):
                 self._rows = np.ascontiguousarray(rows, dtype=np.float64)
@@ -59,7 +60,11 @@ class SharedProducts:
     @property
     def are_all_there_is(self) -> bool:
         """Whether nothing is to be tried before the products."""
-        return self.serves and nothing_to_try(self._atoms, self._k, self._options, len(self._rows))
+        atoms, options, m = self._atoms, self._options, len(self._rows)
+        # Norms that nobody knows would take as long as the products of one query, which come along with them.
+        asks_for_time = options.minimise == "time" and options.budget is None and not options.trace
+        alone = m == 1 and asks_for_time and misses_norms(atoms, options)
+        return self.serves and (alone or nothing_to_try(atoms, self._k, options, m))
 
     @property
     def fine(self) -> NDArray[np.bool_]:
@@ -68,9 +73,9 @@ class SharedProducts:
 
     def account(self) -> Account | None:
         """What races on codes may cost, if there are to be any."""
-        if not self.serves or not races_on_codes(self._atoms, self._options):
-            return None
         atoms, m = self._atoms, len(self._rows)
+        if m == 1 or not self.serves or not races_on_codes(atoms, self._options):
+            return None
         n, d = atoms.store.shape
         times = shared_times(atoms, m)
         rows = self._k * times.row
@@ -118,30 +123,43 @@ class SharedProducts:
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 
+class _Alone(Together):
+    """The products of one query: the atoms are read once for it, and rounding them to bytes would take longer."""
+
+    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> None:
+        return None
+
+
+def _products_of(m: int, atom_set: AtomSet, k: int, options: Options, n_all: int | None = None) -> Together:
+    """All products for m queries."""
+    return (Together if m > 1 else _Alone)(atom_set, k, options, n_all)
+
+
+def misses_norms(atom_set: AtomSet, options: Options) -> bool:
+    """Whether the objective needs norms that nobody knows."""
+    return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
+
+
 def finish_by_products(atom_set: AtomSet, begun: Sequence[Query], k: int, options: Options) -> None:
     """Let the queries for which sampling does not pay share their products with all atoms."""
     waiting, store = [one for one in begun if one.waits], atom_set.store
+    if not waiting:
+        return
     by_row = store.products[0] if isinstance(store, SparseStore) else None
     if by_row is not None and atom_set.facts is not None:
         for one, products in zip(waiting, products_by_row(by_row, [one.vector for one in waiting]), strict=True):
-            one.finish(products)
+            one.finish(Multiplied(products))
     elif isinstance(store, PartStore) and can_stream(store, k):
-        _finish_grouped([one for one in waiting if one.takes_products], partial(streamed_products, store), store)
-    elif isinstance(store, DenseStore) and can_use_blas(store.array) and len(waiting) == 1:
-        alone = waiting[0]
-        if alone.takes_products and not (alone.sums_products and by_columns(store, k)):
-            _finish_grouped(waiting, partial(products_with_all, store.array), store)
+        _finish_in_one_pass([one for one in waiting if one.takes_products], store)
     else:
         _finish_together(atom_set, waiting, k, options)
     for one in waiting:
         if one.waits:
-            one.finish(None)
+            one.finish(Multiplied())
 
 
-def _finish_grouped(
-    queries: Sequence[Query], multiply: Callable[[NDArray[Any]], NDArray[Any]], store: AtomStore
-) -> None:
-    """Finish queries by their products with all atoms, some at a time."""
+def _finish_in_one_pass(queries: Sequence[Query], store: PartStore) -> None:
+    """Finish queries by their products with all atoms of a file, some at a time."""
     for start in range(0, len(queries), TOGETHER):
         some = queries[start : start + TOGETHER]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -149,16 +167,14 @@ def _finish_grouped(
             vectors = np.empty((len(some), store.shape[1]), dtype=store.dtype)
             for row, one in zip(vectors, some, strict=True):
                 row[:] = one.vector
-            found = multiply(vectors)
+            found = streamed_products(store, vectors)
         for one, products in zip(some, found, strict=True):
-            one.finish(products)
+            one.finish(Multiplied(products))
 
 
 def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, options: Options) -> None:
     """Finish queries to atoms in memory by products that they share, where they can."""
-    if len(waiting) < 2:
-        return
-    together = Together(atom_set, k, options, max(one.n_all for one in waiting))
+    together = _products_of(len(waiting), atom_set, k, options, max(one.n_all for one in waiting))
     for start in range(0, len(waiting) if together.serves else 0, TOGETHER):
         some = waiting[start : start + TOGETHER]
         vectors = np.stack([one.vector for one in some])
@@ -170,7 +186,4 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
         if found is None:
             continue
         for one, best, scores, n_close in zip(some, found.indices, found.scores, found.n_close.tolist(), strict=True):
-            if n_close:
-                one.finish_by_bytes(best, n_close, scores)
-            else:
-                one.finish(None, best[best >= 0], scores[best >= 0])
+            one.finish(Multiplied(None, best[best >= 0], scores[best >= 0], n_close))

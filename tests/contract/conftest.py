@@ -15,7 +15,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 import banditmips as bm
-from banditmips import _queries
 from banditmips.race.query import Query
 from banditmips.race.situation import Situation
 
@@ -50,14 +49,13 @@ WAYS = FLAT | BUCKETS | RACING_FLAT | RACING_BUCKETS
 
 def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every search race, unless there is nothing to race for: delta is 0, or all candidates are returned."""
-    all_products = Query.all_products
+    finish = Query.finish
 
     def refuse(query: Query, *arguments: Any) -> Any:
         assert query._options.delta == 0.0 or query._candidates.size <= query._k, "the full product was asked for"
-        return all_products(query, *arguments)
+        return finish(query, *arguments)
 
-    monkeypatch.setattr(Query, "all_products", refuse)
-    monkeypatch.setattr(_queries, "by_one_pass", lambda *arguments: None)
+    monkeypatch.setattr(Query, "finish", refuse)
     # Of files in few lines, less is read without sampling: here they have to be sampled all the same.
     monkeypatch.setattr(Situation, "why_exactly", lambda situation: None)
 

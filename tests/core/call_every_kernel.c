@@ -147,11 +147,11 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->rough_tiles_f32(objective, four_f32, three_queries, n, 3, n, tiles[0], 4);
         k->rough_tiles_f64(objective, four_f64, wide_queries, n, 3, n, tiles[0], 4);
     }
-    sum += k->sqeuclidean_exact_f32(a, e, n) + k->sqeuclidean_exact_f64(c, e, n);
-    sum += k->l1_exact_f32(a, e, n) + k->l1_exact_f64(c, e, n);
+    for (int objective = BM_SQUARES; objective <= BM_SIZES; objective++)
+        sum += k->differences_exact_f32(objective, a, e, n) + k->differences_exact_f64(objective, c, e, n);
     struct bm_look seen;
-    if (n > 0) k->look_f32(a, n, 0.5, NULL, &seen);
-    if (n > 0) k->look_f64(c, n, 0.5, NULL, &seen);
+    if (n > 0) k->look_f32(a, n, 0.5, NULL, &seen, NULL);
+    if (n > 0) k->look_f64(c, n, 0.5, NULL, &seen, NULL);
     int64_t *places = NEW(int64_t, n, 0);
     sum += k->largest_lower(c, e, n, 1) + (double)k->reaching(c, e, n, 1, 5.0, places);
 
@@ -218,8 +218,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     double *squares = NEW(double, n, 0);
     if (n > 0) {
         struct bm_rest rest = {b, signs, x, 0, 0}, rest_of_doubles = {e, signs, x, 0, 0};
-        k->look_and_centre_f32(a, n, 0.5, squares, &seen, &rest);
-        k->look_and_centre_f64(c, n, 0.5, squares, &seen, &rest_of_doubles);
+        k->look_f32(a, n, 0.5, squares, &seen, &rest);
+        k->look_f64(c, n, 0.5, squares, &seen, &rest_of_doubles);
         sum += rest.square + rest_of_doubles.square;
     }
     k->turn_f32(a, 4, 1, n, floats); /* one row, and one column */

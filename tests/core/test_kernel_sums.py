@@ -1,6 +1,7 @@
 """Sums over rows in C against NumPy in long double, for every target of this machine."""
 
 import ctypes
+from functools import partial
 
 import numpy as np
 import pytest
@@ -92,6 +93,12 @@ EXACT_SUMS = ["dot_exact", "sqeuclidean_exact", "l1_exact"]
 SUMS_OVER_PAIRS = [("dot", "f32"), *((name, "f64") for name in ("dot", *EXACT_SUMS))]
 
 
+def sum_of(kernels, name, precision):
+    if name.startswith("dot"):
+        return getattr(kernels, f"{name}_{precision}")
+    return partial(getattr(kernels, f"differences_exact_{precision}"), 1 if name.startswith("sqeuclidean") else 2)
+
+
 def terms_of(name, a, b):
     a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     if name.startswith("dot"):
@@ -106,7 +113,7 @@ def terms_of(name, a, b):
 def test_sums_over_pairs(kernels, name, precision, d, place, scale):
     a, b = map(place, pair(d, precision, scale))
     terms = terms_of(name, a, b)
-    got = getattr(kernels, f"{name}_{precision}")(a, b, d)
+    got = sum_of(kernels, name, precision)(a, b, d)
     assert abs(got - float(terms.sum())) <= allowed(terms, precision)
 
 
@@ -125,13 +132,13 @@ def test_dot_exact_adds_in_double(kernels, precision, d, place):
 def test_exact_sums_are_the_same_for_every_type_and_any_number_of_stretches(kernels, name, precision, d):
     a, b = pair(d, precision)
     b = b.astype(np.float64) / 3.0
-    got = getattr(kernels, f"{name}_{precision}")(a, b, d)
+    got = sum_of(kernels, name, precision)(a, b, d)
     terms = terms_of(name, a, b)
     assert abs(got - float(terms.sum())) <= allowed(terms, "f64")
     total = 0.0
     for start in range(0, d, 2_048):
         stretch = slice(start, min(start + 2_048, d))
-        total += getattr(kernels, f"{name}_f64")(a[stretch].astype(np.float64), b[stretch], stretch.stop - start)
+        total += sum_of(kernels, name, "f64")(a[stretch].astype(np.float64), b[stretch], stretch.stop - start)
     assert got == total
 
 
@@ -146,7 +153,7 @@ def test_float_products_that_overflow_are_added_in_double(kernels):
 @pytest.mark.parametrize(("name", "precision"), SUMS_OVER_PAIRS)
 @pytest.mark.parametrize("d", [1, 17, 1000, 4097])
 def test_infinities_and_nan_come_through(kernels, name, precision, d):
-    kernel = getattr(kernels, f"{name}_{precision}")
+    kernel = sum_of(kernels, name, precision)
     for place in {0, d // 2, d - 1}:
         a, b = pair(d, precision)
         b[place] = 1
@@ -164,12 +171,12 @@ def test_infinities_and_nan_come_through(kernels, name, precision, d):
 def test_a_look_at_numbers_gives_sums_about_a_pivot_their_range_and_squares_of_columns(kernels, precision, d, place):
     v = place(pair(d, precision)[0])
     squares, seen = np.full(d, 2.0), np.zeros(4)
-    getattr(kernels, f"look_{precision}")(v, d, 2.5, squares, seen)
+    getattr(kernels, f"look_{precision}")(v, d, 2.5, squares, seen, None)
     apart = v.astype(np.longdouble) - 2.5
     expected = [apart.sum(), (apart**2).sum(), v.min(), v.max()]
     np.testing.assert_allclose(seen, np.array(expected).astype(np.float64), rtol=1e-12)
     np.testing.assert_allclose(squares, 2.0 + v.astype(np.float64) ** 2, rtol=1e-15)
-    getattr(kernels, f"look_{precision}")(v, d, 2.5, None, seen)
+    getattr(kernels, f"look_{precision}")(v, d, 2.5, None, seen, None)
     np.testing.assert_allclose(seen, np.array(expected).astype(np.float64), rtol=1e-12)
 
 
@@ -178,7 +185,7 @@ def test_a_look_shows_what_is_not_finite(kernels, precision):
         v = np.ones(100, dtype=PRECISIONS[precision])
         v[37] = bad
         seen = np.zeros(4)
-        getattr(kernels, f"look_{precision}")(v, 100, 0.0, None, seen)
+        getattr(kernels, f"look_{precision}")(v, 100, 0.0, None, seen, None)
         assert not np.isfinite(seen[:2]).all()
 
 
@@ -217,14 +224,14 @@ def test_the_largest_size(kernels, d):
 @pytest.mark.parametrize("place", [np.asarray, unaligned])
 def test_an_atom_less_the_centre(kernels, precision, d, place):
     atom, centre = map(place, pair(d, precision))
-    look, look_and_centre = (getattr(kernels, f"{name}_{precision}") for name in ("look", "look_and_centre"))
+    look = getattr(kernels, f"look_{precision}")
     words = np.random.default_rng(d).integers(0, 1 << 32, -(-d // 32), dtype=np.uint32)
     signs = 1 - 2 * np.unpackbits(words.view(np.uint8), bitorder="little")[:d].astype(np.float32)
 
     def look_at(squares):
         x, seen = np.full(d + 1, 99, np.float32), np.zeros(4)
         rest = kernels.Rest(centre.ctypes.data, words.ctypes.data, x.ctypes.data, 7.0, 5.0)
-        look_and_centre(atom, d, 2.5, squares, seen, ctypes.addressof(rest))
+        look(atom, d, 2.5, squares, seen, ctypes.addressof(rest))
         assert x[d] == 99
         return x[:d], seen, rest
 
@@ -236,7 +243,7 @@ def test_an_atom_less_the_centre(kernels, precision, d, place):
     products = exact * centre
     assert rest.product - 7.0 == pytest.approx(products.sum(), abs=1e-13 * np.abs(products).sum() + 1e-14)
     assert rest.square - 5.0 == pytest.approx((exact**2).sum(), rel=1e-13, abs=1e-14)
-    look(atom, d, 2.5, expected_squares, expected_seen)
+    look(atom, d, 2.5, expected_squares, expected_seen, None)
     np.testing.assert_array_equal(squares, expected_squares)
     np.testing.assert_allclose(seen, expected_seen, rtol=1e-13)
     np.testing.assert_array_equal(look_at(None)[0], x)

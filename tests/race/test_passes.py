@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import banditmips as bm
+from banditmips._search_options import Options
 from banditmips._threads import helped_by
+from banditmips.atoms import DenseStore
 from banditmips.core.passes import fill_block, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
-from banditmips.race.passes import close_rows
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.together import Together
 
 OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
 DTYPES = ["f4", "f8", "f2", "i1", "u1", "?", "i2", "i4", "i8"]
@@ -143,10 +146,11 @@ def test_threads_and_pieces_change_nothing(objective):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_rows_are_left_of_data_that_can_be_told_apart(objective):
     atoms, queries = make("f4", n=500, d=2_000)
-    rows = Rows([atoms])
+    together = Together(AtomSet(DenseStore(atoms)), 3, Options(objective=objective))
     for query in queries:
+        norms = together.measure(query[np.newaxis]).norms
         with helped_by(2):
-            found = close_rows(rows, np.arange(500), query, objective, 3, absolute=False)
+            found, _ = together._close(query[np.newaxis], norms, None)
         best = np.argsort(-true_scores(atoms, query, objective))[:3]
         assert set(best) <= set(found)
         assert found.size <= 6

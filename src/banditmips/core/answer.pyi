@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.core.certain import CertainBounds, ScoreMap
+from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes import Codes
 from banditmips.core.exact import Exact
@@ -41,6 +41,7 @@ def answer(
     limits: Limits,
     times: Times,
 ) -> Outcome: ...
+def leave_certain(known: Known, alive: Survivors, query: MeasuredQuery, scores: ScoreMap) -> None: ...
 def is_worth_a_round(source: CodeSource, rule: CodeRule) -> bool: ...
 def answer_survivors(
     known: Known,

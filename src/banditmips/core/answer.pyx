@@ -69,16 +69,20 @@ def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times)
     Outcome
         ``handed_over`` where the full product of all atoms would be faster.
     """
-    cdef CertainBounds bounds = known.bounds
-    cdef MeasuredQuery measured
-    if bounds is not None:
-        measured = MeasuredQuery(query)
-        if alive.n == known.codes.n and scores.is_identity() and measured.is_fine:
-            with nogil:
-                bounds.leave(measured, alive)
-        elif bounds.bound(alive, measured, scores) and drop_by_intervals(alive):
-            alive.compact()
+    leave_certain(known, alive, MeasuredQuery(query), scores)
     return answer_survivors(known, alive, query, scores, exact, limits, times)
+
+
+def leave_certain(known, Survivors alive, MeasuredQuery query, ScoreMap scores):
+    """Leave out those that cannot win by certain bounds, if there are any, and fill in where the scores of others lie."""
+    cdef CertainBounds bounds = known.bounds
+    if bounds is None:
+        return
+    if alive.n == known.codes.n and scores.is_identity() and query.is_fine:
+        with nogil:
+            bounds.leave(query, alive)
+    elif bounds.bound(alive, query, scores) and drop_by_intervals(alive):
+        alive.compact()
 
 
 def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact, limits, times):

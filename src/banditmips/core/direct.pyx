@@ -98,7 +98,7 @@ cdef class PlainRace(PlainKind):
     ----------
     direct : Direct
     go_on : callable
-        Called with the measured query and the survivors where these are not few: the answer, or None.
+        Called with the measured query and the survivors where these are not few: the outcome, or None.
     """
 
     cdef public Direct direct
@@ -122,10 +122,7 @@ cdef class PlainRace(PlainKind):
         found = self.go_on(query, alive)
         if found is None:
             return None
-        for name in ANSWERED:
+        fields["indices"] = found.survivors
+        for name in ("scores", "n_multiplies", "n_rounds", "n_survivors", "stop_reason", "delta_spent"):
             fields[name] = getattr(found, name)
         return self.result(fields)
-
-
-ANSWERED = ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors", "stop_reason", "delta_spent")
-"""What an answer says of itself."""

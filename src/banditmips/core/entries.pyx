@@ -27,14 +27,9 @@ cdef void _look(
     const real* stretch, int64_t size, double pivot, double* column_squares, bm_look* seen, bm_rest* rest
 ) noexcept nogil:
     if real is float:
-        if rest == NULL:
-            bm_kernels().look_f32(stretch, size, pivot, column_squares, seen)
-        else:
-            bm_kernels().look_and_centre_f32(stretch, size, pivot, column_squares, seen, rest)
-    elif rest == NULL:
-        bm_kernels().look_f64(stretch, size, pivot, column_squares, seen)
+        bm_kernels().look_f32(stretch, size, pivot, column_squares, seen, rest)
     else:
-        bm_kernels().look_and_centre_f64(stretch, size, pivot, column_squares, seen, rest)
+        bm_kernels().look_f64(stretch, size, pivot, column_squares, seen, rest)
 
 
 cdef double _middle(const real* stretch, int64_t size) noexcept nogil:

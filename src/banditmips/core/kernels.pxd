@@ -164,16 +164,12 @@ cdef extern from "c/kernels.h" nogil:
         void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
         void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
         void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
-        double (*sqeuclidean_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
-        double (*sqeuclidean_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
-        double (*l1_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
-        double (*l1_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
-        void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
-        void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, bm_look *out) noexcept nogil
-        void (*look_and_centre_f32)(
+        double (*differences_exact_f32)(int objective, const float *a, const double *b, int64_t d) noexcept nogil
+        double (*differences_exact_f64)(int objective, const double *a, const double *b, int64_t d) noexcept nogil
+        void (*look_f32)(
             const float *v, int64_t d, double pivot, double *column_squares, bm_look *out, bm_rest *rest
         ) noexcept nogil
-        void (*look_and_centre_f64)(
+        void (*look_f64)(
             const double *v, int64_t d, double pivot, double *column_squares, bm_look *out, bm_rest *rest
         ) noexcept nogil
         void (*rough_sums_f32)(

@@ -113,6 +113,7 @@ cdef class Outcome:
     cdef public int n_rounds
     cdef public bint handed_over
     cdef public double delta_spent, time_spent
+    cdef bint _best_first
 
     def __init__(self, Survivors alive, stop_reason, *, exact=False, n_multiplies=0, n_rounds=0, delta_spent=0.0, rounds=()):
         cdef cnp.npy_intp n = alive.n
@@ -126,6 +127,33 @@ cdef class Outcome:
         self.handed_over, self.n_raced, self.time_spent = False, alive.n, 0.0
         if alive.n_known:
             self._adopt(alive)
+
+    @staticmethod
+    def finished(rows, scores, int64_t n_multiplies, Outcome begun=None, bint best_first=False):
+        """What comes of the exact scores of some rows, after what a race had come to, if there was one."""
+        cdef Outcome self = Outcome.__new__(Outcome)
+        cdef cnp.npy_intp n = rows.size
+        self.survivors, self.scores = rows, scores
+        self.radius, self.exact = cnp.PyArray_ZEROS(1, &n, cnp.NPY_FLOAT64, 0), cnp.PyArray_EMPTY(1, &n, cnp.NPY_BOOL, 0)
+        memset(cnp.PyArray_DATA(self.exact), 1, n)
+        self.stop_reason, self.n_multiplies, self._best_first = _FINISHED, n_multiplies, best_first
+        if begun is None:
+            self.n_survivors = self.n_raced = n
+            self.rounds = []
+        else:
+            self.n_multiplies += begun.n_multiplies
+            self.n_survivors, self.n_raced = begun.n_survivors, begun.n_raced
+            self.n_rounds, self.rounds = begun.n_rounds, begun.rounds
+        return self
+
+    @property
+    def waits(self):
+        """Whether it is left to the products with all atoms."""
+        return self.handed_over
+
+    def add_multiplies(self, int64_t n_before):
+        """Count what was multiplied before."""
+        self.n_multiplies += n_before
 
     cdef void _adopt(self, Survivors alive):
         """Take exact scores that are known already."""
@@ -157,18 +185,30 @@ cdef class Outcome:
         free(order)
         return places
 
-    def best_exactly(self, Py_ssize_t k, bint absolute, Exact exact):
-        """The k best survivors with their exact scores, best first, and the multiplies of everything."""
-        places = self.best(k, absolute)
-        rows, scores = self.survivors.take(places), self.scores.take(places)
+    def rescore(self, Py_ssize_t k, bint absolute, Exact exact, budget=None):
+        """Leave the k best, best first, with exact scores where the budget allows for them."""
+        # What is returned is settled here: the others leave before scores of two kinds are compared.
+        self.keep_best(k, absolute)
         if memchr(cnp.PyArray_DATA(self.exact), 0, self.exact.shape[0]) == NULL:
-            return (rows, scores), self.n_multiplies
-        left = np.flatnonzero(~self.exact[places])
-        if left.size:
-            scores[left] = exact.scores(rows[left])
-            order = np.lexsort((rows, -(np.abs(scores) if absolute else scores)))
-            rows, scores = rows[order], scores[order]
-        return (rows, scores), self.n_multiplies + exact.cost(rows[left] if left.size else rows[:0])
+            return
+        left = np.flatnonzero(~self.exact)
+        rows = self.survivors[left]
+        cost = exact.cost(rows)
+        if budget is None or self.n_multiplies + cost <= budget:
+            self.scores[left] = exact.scores(rows)
+            self.radius[left], self.exact[left] = 0.0, True
+            self.n_multiplies += cost
+            self._best_first = False
+            self.keep_best(k, absolute)
+
+    def keep_best(self, Py_ssize_t k, bint absolute):
+        """Leave the k best, best first."""
+        if self._best_first and self.survivors.shape[0] <= k:
+            return
+        places = self.best(k, absolute)
+        self.survivors, self.scores = self.survivors.take(places), self.scores.take(places)
+        self.radius, self.exact = self.radius.take(places), self.exact.take(places)
+        self._best_first = True
 
 
 def race(Source source, Rule rule, Exact exact, Limits limits, int n_rounds=0, hands_over=None):

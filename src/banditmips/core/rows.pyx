@@ -381,12 +381,8 @@ cdef double _sum(const real* v, const double* query, int64_t count, int objectiv
     if real is float:
         if objective == 0:
             return bm_kernels().dot_exact_f32(v, query, count)
-        if objective == 1:
-            return -bm_kernels().sqeuclidean_exact_f32(v, query, count)
-        return -bm_kernels().l1_exact_f32(v, query, count)
+        return -bm_kernels().differences_exact_f32(objective, v, query, count)
     else:
         if objective == 0:
             return bm_kernels().dot_exact_f64(v, query, count)
-        if objective == 1:
-            return -bm_kernels().sqeuclidean_exact_f64(v, query, count)
-        return -bm_kernels().l1_exact_f64(v, query, count)
+        return -bm_kernels().differences_exact_f64(objective, v, query, count)

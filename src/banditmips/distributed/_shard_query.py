@@ -16,9 +16,8 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.distributed._messages import Batch, Exact, Order, Play, Report
-from banditmips.race.code_search import rescore
 from banditmips.race.known import known_of
-from banditmips.race.query import Query
+from banditmips.race.query import Multiplied, Query
 from banditmips.race.rules import compares_pairs
 
 if TYPE_CHECKING:
@@ -140,27 +139,14 @@ class ShardQuery(Query):
             else:
                 self._play(order, races)
 
-    def finish(
-        self,
-        products: NDArray[Any] | None,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> None:
+    def finish(self, found: Multiplied) -> None:
         """Answer by the products with all atoms of the shard."""
         self._take_room()
-        super().finish(products, close, scores)
+        super().finish(found)
         assert self.ended is not None
         self.n_multiplies = self.ended.n_multiplies
-        self._certain = True
-
-    def finish_by_bytes(
-        self, close: NDArray[np.int64], n_scored: int, scores: NDArray[np.float64] | None = None
-    ) -> None:
-        """Answer by rows that products of bytes have left, up to delta."""
-        super().finish_by_bytes(close, n_scored, scores)
-        assert self.ended is not None
-        self.n_multiplies = self.ended.n_multiplies
-        self._certain, self._rounded = False, True
+        self._rounded = found.n_scored > 0
+        self._certain = not self._rounded
 
     def _play(self, order: Play, races: bool) -> None:
         begins = self._alive is None
@@ -280,7 +266,7 @@ class ShardQuery(Query):
         outcome.n_multiplies, outcome.n_rounds = self.n_multiplies, self._n_rounds
         self._end(outcome)
         if order.finish and self._options.rescore:
-            rescore(outcome, self._k, self._options, self._exact)
+            outcome.rescore(self._k, self._options.absolute, self._exact, self._options.budget)
             self.n_multiplies = outcome.n_multiplies
 
     def _end(self, outcome: Outcome) -> None:

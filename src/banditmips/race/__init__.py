@@ -56,11 +56,10 @@ lines with the files::
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
     code_search  <- atom_set, costs, full, known, plan, rules, situation
-    query        <- atom_set, buckets, code_search, costs, full, known, passes, plan, rules, sampled, situation, ways
+    query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
     together     <- full, known, passes, plan, ranking, rounded, rules, situation
-    one_pass     <- atom_set, known, passes, query, together
-    direct       <- costs, full, known, plan, rules, sampling, situation
+    direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rules, together
     sparse       <- atom_set, situation
 
@@ -85,14 +84,14 @@ full, rounded, streamed, passes
     than it reads; of a file as it is read; and the rows that rounding cannot tell from the best.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
-code_search, query, one_pass, direct
+code_search, query, direct
     A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
-    race, finish; one that needs norms which nobody knows; the short way of a plain one.
+    race, finish; the short way of a plain one.
 ranking
     How what is ranked follows from inner products, by factors and offsets of the atoms.
 together, batch
-    Queries that come together: by all products at once, for any objective and type, with nothing in Python for each;
-    and whether, and for how long, races are tried before.
+    Queries that come together, or one alone: by all products at once, for any objective and type, with nothing in
+    Python for each; and whether, and for how long, races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 

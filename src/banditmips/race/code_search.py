@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, PartStore
 from banditmips.atoms.packed import PackedStore
-from banditmips.core.answer import Times, answer
+from banditmips.core.answer import Times, answer_survivors, leave_certain
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.exact import Exact, RowsExact
+from banditmips.core.exact import RowsExact
 from banditmips.core.loop import Limits, Outcome
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
@@ -26,7 +27,7 @@ from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, less_its_lev
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["CodeSearch", "code_search", "race_times", "rescore", "takes_codes"]
+__all__ = ["CodeSearch", "code_search", "race_times", "takes_codes"]
 
 _MOST_KEPT = 64
 """Combinations of k and options that are remembered for one set of atoms."""
@@ -62,24 +63,6 @@ def race_times(atoms: AtomSet, options: Options, n_sharing: int = 1) -> Times:
     return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_sharing)
 
 
-def rescore(outcome: Outcome, k: int, options: Options, exact: Exact) -> None:
-    """Leave the k best, with exact scores where the budget allows for them."""
-    # What is returned is settled here: the others leave before scores of two kinds are compared.
-    best = outcome.best(k, options.absolute)
-    outcome.survivors, outcome.scores = outcome.survivors[best], outcome.scores[best]
-    outcome.radius, outcome.exact = outcome.radius[best], outcome.exact[best]
-    if outcome.exact.all():
-        return
-    left = np.flatnonzero(~outcome.exact)
-    rows = outcome.survivors[left]
-    cost = exact.cost(rows)
-    if options.budget is None or outcome.n_multiplies + cost <= options.budget:
-        outcome.scores[left] = exact.scores(rows)
-        outcome.radius[left] = 0.0
-        outcome.exact[left] = True
-        outcome.n_multiplies += cost
-
-
 def code_search(atoms: AtomSet, k: int, options: Options) -> CodeSearch:
     """What was prepared for such searches of these atoms, or is now."""
     kept: dict[tuple[int, int], CodeSearch] = atoms.once("code searches", dict)
@@ -94,7 +77,7 @@ def code_search(atoms: AtomSet, k: int, options: Options) -> CodeSearch:
 class CodeSearch:
     """Races on the codes of atoms in memory, for one k and one set of options.
 
-    The atoms come with each query: what is prepared for them must not keep them alive.
+    The set of atoms comes with each query: what is prepared for it must not keep it alive.
 
     Attributes
     ----------
@@ -105,14 +88,17 @@ class CodeSearch:
     def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
         self.options, self._k = options, k
         self._objective, self._code = options.objective, OBJECTIVE_CODES[options.objective]
+        rows = index_rows(atoms)
         self.serves = (
             atoms.facts is not None
             and takes_codes(atoms, options)
             and options.delta > 0.0
-            and index_rows(atoms) is not None
+            and rows is not None
             and (self._objective not in WITHOUT_LENGTHS or atoms.once("usual norms", lambda: _are_usual(atoms)))
         )
         if self.serves:
+            assert rows is not None
+            self._rows, self._known = rows, known_of(atoms)
             self._limits = Limits(options.delta, options.epsilon, options.budget, options.trace)
             self._times = race_times(atoms, options)
 
@@ -135,20 +121,32 @@ class CodeSearch:
         # Of a query with few entries only their columns are read; that is done elsewhere.
         if self._code == PRODUCT and FEW_ENTRIES * query.n_nonzero <= vector.size:
             return None
-        rows, terms = index_rows(atoms), map_of_terms(atoms, self._objective, vector)
-        assert rows is not None
+        alive = Survivors(candidates, n_candidates, self._k, self.options.absolute)
+        return self.race(atoms, query, alive, times, are_bounded=False)
+
+    def race(
+        self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors, times: Times, are_bounded: bool = True
+    ) -> Outcome | None:
+        """Race these atoms, unless a score is not finite: the long way says why.
+
+        Where they are bounded, certain bounds have left them, with where their scores lie.
+        """
+        vector, known = query.exact, self._known
+        terms = map_of_terms(atoms, self._objective, vector)
         scores = map_of_products(atoms, self._objective, vector, terms)
         assert scores is not None
-        exact = RowsExact(rows, vector, self._code, terms, None, _give_up)
+        exact = RowsExact(self._rows, vector, self._code, terms, None, _give_up)
         exact.row_cost = query.n_nonzero if self._code == PRODUCT else vector.size
-        alive = Survivors(candidates, n_candidates, self._k, self.options.absolute)
+        # Scores that overflow are caught where they become exact; products as they are do not pass through NumPy.
+        quiet = nullcontext() if scores.factors is None else np.errstate(over="ignore", invalid="ignore")
         try:
-            # Scores that overflow are caught where they become exact.
-            with np.errstate(over="ignore", invalid="ignore"):
-                outcome: Outcome = answer(known_of(atoms), alive, vector, scores, exact, self._limits, times)
+            with quiet:
+                if not are_bounded:
+                    leave_certain(known, alive, query, scores)
+                outcome = answer_survivors(known, alive, vector, scores, exact, self._limits, times)
                 if self.options.rescore and not outcome.handed_over:
                     n_before = outcome.n_multiplies
-                    rescore(outcome, self._k, self.options, exact)
+                    outcome.rescore(self._k, self.options.absolute, exact, self.options.budget)
                     outcome.time_spent += (outcome.n_multiplies - n_before) / max(exact.row_cost, 1) * times.row
         except _NotFiniteError:
             return None

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
-from banditmips.core.answer import answer_survivors
-from banditmips.core.certain import MeasuredQuery, ScoreMap
+from banditmips.core.certain import MeasuredQuery
 from banditmips.core.direct import Direct
-from banditmips.core.exact import RowsExact
-from banditmips.core.loop import Limits, Outcome
+from banditmips.core.loop import Outcome
 from banditmips.core.products import best_of, best_of_all, best_of_rows
-from banditmips.core.records import Round, StopReason
 from banditmips.core.survivors import Survivors
+from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, products_with_one
 from banditmips.race.known import known_of
@@ -42,41 +40,8 @@ __all__ = ["Answer", "DirectSearch", "Waiting", "are_plain", "by_all_products", 
 _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
 
 
-class Answer:
-    """What came of a plain query: rows and exact scores, best first, and what they took."""
-
-    __slots__ = (
-        "delta_spent",
-        "indices",
-        "n_multiplies",
-        "n_raced",
-        "n_rounds",
-        "n_survivors",
-        "rounds",
-        "scores",
-        "stop_reason",
-        "time_spent",
-    )
-    waits = False
-
-    def __init__(
-        self,
-        found: tuple[NDArray[np.int64], NDArray[np.float64]],
-        n_multiplies: int,
-        n_survivors: int,
-        stop_reason: StopReason,
-        n_rounds: int = 0,
-        delta_spent: float = 0.0,
-    ) -> None:
-        self.indices, self.scores = found
-        self.n_multiplies, self.n_survivors, self.stop_reason = n_multiplies, n_survivors, stop_reason
-        self.n_rounds, self.delta_spent = n_rounds, delta_spent
-        self.rounds: list[Round] = []
-        self.n_raced, self.time_spent = n_survivors, 0.0
-
-    def add_multiplies(self, n_before: int) -> None:
-        """Count what was multiplied before."""
-        self.n_multiplies += n_before
+Answer = Outcome
+"""What came of a plain query: rows and exact scores, best first, and what they took."""
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
@@ -246,8 +211,8 @@ class DirectSearch:
             if found is None:
                 return None
             best, n_read = found
-            pair = (best.indices, best.scores)
-            answer = Answer(pair, n_read * query.n_nonzero, alive.n, StopReason.FINISHED_EXACTLY)
+            answer = Outcome.finished(best.indices, best.scores, n_read * query.n_nonzero, best_first=True)
+            answer.n_survivors = answer.n_raced = alive.n
             assert self.times is not None
             answer.time_spent = n_read * self.times.row
             return answer
@@ -263,33 +228,9 @@ class DirectSearch:
         return plan.pays(max(needed, self._first), self._first)
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
-        store, times = atoms.store, self.times
-        assert isinstance(store, DenseStore)
-        assert store.rows is not None
-        assert times is not None
-        exact = RowsExact(store.rows, query.exact, 0, _AS_IT_IS, None, _give_up)
-        exact.row_cost = query.n_nonzero
-        try:
-            outcome = answer_survivors(
-                known_of(atoms),
-                alive,
-                query.exact,
-                _AS_IT_IS,
-                exact,
-                Limits(self.options.delta, traced=self.options.trace),
-                times,
-            )
-            if outcome.handed_over:
-                return Waiting(query, outcome)
-            found, multiplies = outcome.best_exactly(self.k, self.options.absolute, exact)
-        except _NotFiniteError:
-            return None
-        spent = outcome.delta_spent
-        answer = Answer(found, multiplies, outcome.n_survivors, outcome.stop_reason, outcome.n_rounds, spent)
-        answer.rounds, answer.n_raced = outcome.rounds, outcome.n_raced
-        n_rescored = (multiplies - outcome.n_multiplies) / max(exact.row_cost, 1)
-        answer.time_spent = outcome.time_spent + n_rescored * times.row
-        return answer
+        assert self.times is not None
+        outcome = code_search(atoms, self.k, self.options).race(atoms, query, alive, self.times)
+        return outcome if outcome is None or not outcome.waits else Waiting(query, outcome)
 
 
 def squares_of(atoms: AtomSet) -> NDArray[Any] | None:
@@ -306,21 +247,7 @@ def by_all_products(
     found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, n_nonzero: int, begun: Outcome | None
 ) -> Answer:
     """What came of a query with so many entries by its products with n atoms, after what its race had come to."""
-    multiplies = n * n_nonzero
+    answer = Outcome.finished(*found, n * n_nonzero, begun, best_first=True)
     if begun is None:
-        return Answer(found, multiplies, n, StopReason.FINISHED_EXACTLY)
-    n_left, n_rounds = begun.n_survivors, begun.n_rounds
-    answer = Answer(found, begun.n_multiplies + multiplies, n_left, StopReason.FINISHED_EXACTLY, n_rounds)
-    answer.rounds, answer.n_raced = begun.rounds, begun.n_raced
+        answer.n_survivors = answer.n_raced = n
     return answer
-
-
-_AS_IT_IS = ScoreMap()
-
-
-class _NotFiniteError(Exception):
-    """A score that is not finite: somebody else says why."""
-
-
-def _give_up(row: int) -> None:
-    raise _NotFiniteError

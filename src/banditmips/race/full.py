@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.atoms.dense import DenseStore
 from banditmips.atoms.facts import AtomFacts, length_of, longest
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.atoms.protocol import AtomStore
@@ -21,14 +20,12 @@ from banditmips.race.costs import costs
 
 __all__ = [
     "best_of_products",
-    "by_columns",
     "can_stream",
     "can_use_blas",
     "come_from_memory",
     "exact_sums",
     "products_with_all",
     "products_with_one",
-    "reaching_best",
     "rounding_of_products",
     "rows_held",
     "streamed_products",
@@ -49,12 +46,6 @@ _LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18
 def can_use_blas(array: NDArray[Any]) -> bool:
     """Whether NumPy hands products with this array to BLAS without copying it."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
-
-
-def by_columns(store: DenseStore, k: int) -> bool:
-    """Whether exact products of all atoms with one query take less than rough ones and the rows of the best k."""
-    is_by_column = store.rows is not None and store.rows.are_columns
-    return is_by_column and costs().by_columns(*store.shape, store.dtype.itemsize, k)
 
 
 def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
@@ -202,13 +193,13 @@ def best_of_products(
         width = rounding * np.abs(scores.factors)
     if scores.offsets is not None:
         rough += scores.offsets
-    close = reaching_best(np.abs(rough) if absolute else rough, width, k)
+    close = _reaching_best(np.abs(rough) if absolute else rough, width, k)
     values = exact(close)
     order = np.lexsort((close, -(np.abs(values) if absolute else values)))[:k]
     return close[order], values[order]
 
 
-def reaching_best(ranked: NDArray[np.float64], width: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+def _reaching_best(ranked: NDArray[np.float64], width: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """Places of those that may be among the best k, if numbers may be wrong by so much."""
     if k >= ranked.size:
         return np.arange(ranked.size)

@@ -6,22 +6,20 @@ each score that follows may be wrong: whoever is not beaten for certain gets an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.atoms.facts import length_of
 from banditmips.core.passes import LANE_TERMS, fill_block, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, products_with_all, reaching_best
+from banditmips.race.full import can_use_blas, products_with_all
 from banditmips.race.rules import OBJECTIVE_CODES
 
-__all__ = ["close_by_differences", "close_rows", "pass_products", "rounding_of_sums"]
+__all__ = ["close_by_differences", "pass_products", "rounding_of_sums"]
 
 _LEAST_SUMMED = 1 << 20
 """Terms that are worth a thread of their own."""
@@ -51,14 +49,17 @@ def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64
     moments : float64 array of shape (2, n), or None
         Takes the atoms' sums and sums of squares.
     """
-    if rows.are_contiguous and costs().tiles(len(queries)):
+    by_blas = [can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays]
+    # A query alone is read along with the rows, by BLAS too.
+    alone = len(queries) == 1 and moments is None and all(by_blas)
+    if rows.are_contiguous and costs().tiles(len(queries)) and not alone:
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
     if moments is not None:
         _sums(rows, queries[:1], PRODUCT, moments)
-    parts = []
-    for array in rows.arrays:
-        by_blas = can_use_blas(array) and array.dtype == queries.dtype
-        parts.append(products_with_all(array, queries) if by_blas else _converted_products(Rows([array]), queries))
+    parts = [
+        products_with_all(array, queries) if fine else _converted_products(Rows([array]), queries)
+        for array, fine in zip(rows.arrays, by_blas, strict=True)
+    ]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
@@ -125,93 +126,3 @@ def close_by_differences(
     bar = np.partition(upper, k - 1, axis=1)[:, k - 1 : k]
     places, close = np.nonzero(sums - width <= bar)
     return np.ascontiguousarray(close), np.searchsorted(places, np.arange(len(queries) + 1))
-
-
-def close_rows(
-    rows: Rows, candidates: NDArray[np.int64], query: NDArray[Any], objective: str, k: int, absolute: bool
-) -> NDArray[np.int64]:
-    """The candidates that are among the best k of one query, or too close to them to tell."""
-    if k >= candidates.size:
-        return candidates
-    vector = np.empty((1, rows.d), dtype=pass_dtype(rows))
-    code = OBJECTIVE_CODES[objective]
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        taken = _Taken.of(query, vector[0], objective)
-        moments = np.empty((2, candidates.size)) if code == PRODUCT else None
-
-        def work(start: int, stop: int) -> NDArray[np.float64]:
-            own = None if moments is None else moments[:, start:stop]
-            sums: NDArray[np.float64] = rough_sums(rows, candidates[start:stop], vector, code, own)[0]
-            return sums
-
-        sums = np.concatenate(in_pieces(work, candidates.size, _LEAST_SUMMED // rows.d))
-        if moments is None:
-            scores, width = taken.of_differences(sums, squared=objective == "neg_sqeuclidean")
-        else:
-            scores, width = taken.of_products(sums, moments, objective)
-        close: NDArray[np.int64] = candidates[reaching_best(np.abs(scores) if absolute else scores, width, k)]
-        return close
-
-
-@dataclass(frozen=True)
-class _Taken:
-    """A query as a pass takes it, and what that leaves of it.
-
-    Attributes
-    ----------
-    d, norm
-        Entries of the query, and its norm.
-    left, left_size
-        Norm of what its own precision holds and that of the pass does not, and the sum of its sizes.
-    rounding
-        Error of a sum of positive terms, as a part of it.
-    lost
-        What underflow may take from a sum.
-    """
-
-    d: int
-    norm: float
-    left: float
-    left_size: float
-    rounding: float
-    lost: float
-
-    @classmethod
-    def of(cls, query: NDArray[Any], vector: NDArray[Any], objective: str) -> _Taken:
-        """Put the query into `vector`: its size does not matter for products, nor its mean for a correlation."""
-        if objective == "correlation":
-            query = query - query.mean()
-        if OBJECTIVE_CODES[objective] == PRODUCT:
-            query = np.ldexp(query, -int(np.frexp(max(query.max(), -query.min()))[1]))
-        vector[:] = query
-        left = left_size = 0.0
-        if vector.dtype != np.float64 and not np.array_equal(vector, query):
-            rest = query - vector
-            left, left_size = length_of(rest), float(np.abs(rest).sum())
-        rounding = rounding_of_sums(vector.dtype, vector.size)
-        lost = vector.size * float(np.finfo(vector.dtype).tiny)
-        return cls(vector.size, length_of(query), left, left_size, rounding, lost)
-
-    def of_differences(self, sums: NDArray[np.float64], squared: bool) -> tuple[NDArray[np.float64], ...]:
-        """Scores by sums of differences or of their squares, and by how much they may be wrong."""
-        if not squared:
-            return -sums, self.rounding * sums + self.left_size
-        return -sums, self.rounding * sums + self.left * (2.1 * np.sqrt(sums) + self.left) + self.lost
-
-    def of_products(
-        self, products: NDArray[np.float64], moments: NDArray[np.float64], objective: str
-    ) -> tuple[NDArray[np.float64], ...]:
-        """Scores (but for a factor) by products and the atoms' sums and squares, and by how much they may be wrong."""
-        totals, squares = moments
-        # Where squares underflow, nothing is known of the norm.
-        norms = np.where(squares * self.rounding > self.lost, np.sqrt(squares), np.inf)
-        width = 1.1 * norms * (self.rounding * self.norm + self.left) + self.lost
-        if objective == "inner_product":
-            return products, width
-        scatter, slack = squares, 2.0 * self.rounding * squares
-        if objective == "correlation":
-            # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
-            scatter, slack = squares - totals**2 / self.d, 5.0 * self.rounding * squares
-        relative = np.where(2.0 * slack < scatter, slack / scatter, np.inf)
-        scores = products / (np.sqrt(scatter) * self.norm)
-        return scores, 2.0 * width / (np.sqrt(scatter) * self.norm) + np.abs(scores) * relative

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,10 @@ from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import race_buckets
-from banditmips.race.code_search import race_times, rescore, takes_codes
+from banditmips.race.code_search import race_times, takes_codes
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, rounding_of_products
-from banditmips.race.known import index_rows, known_of
-from banditmips.race.passes import close_rows
+from banditmips.race.known import known_of
 from banditmips.race.plan import SamplingPlan, is_worth_a_race
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
@@ -33,7 +32,28 @@ from banditmips.race.ways import Way, make_ways, way_to_measure, worth_going_on
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["Query"]
+__all__ = ["Multiplied", "Query"]
+
+
+class Multiplied(NamedTuple):
+    """What all products have come to for one query; nothing where exact scores of all candidates are the way.
+
+    Attributes
+    ----------
+    products
+        Of all atoms, as BLAS gives them.
+    rows
+        Those that are not beaten for certain, if somebody has found them (`race.together`).
+    scores
+        Their exact scores, if somebody has computed these as well.
+    n_scored : int
+        Where products of bytes have left these rows, up to delta, how many were scored exactly for that; else 0.
+    """
+
+    products: NDArray[Any] | None = None
+    rows: NDArray[np.int64] | None = None
+    scores: NDArray[np.float64] | None = None
+    n_scored: int = 0
 
 
 class Query:
@@ -125,7 +145,7 @@ class Query:
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self._race_on_codes() if self.uses_codes() else self._race_on_samples()
         if not outcome.handed_over and self._options.rescore:
-            rescore(outcome, self._k, self._options, self._exact)
+            outcome.rescore(self._k, self._options.absolute, self._exact, self._options.budget)
         return outcome
 
     def uses_codes(self) -> bool:
@@ -186,7 +206,7 @@ class Query:
         if rows.size <= self._k and self._options.rescore:
             return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
         if self._are_few(rows):
-            return self._exactly(rows)
+            return Outcome.finished(rows, self._exact.scores(rows), self._exact.cost(rows))
         why = self.why_exactly()
         if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
             return self.handed_over(self._candidates.size)
@@ -225,17 +245,6 @@ class Query:
             return False
         plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
         return plan.rows_take_less(rows.size, least_sample(options, self._k, self._candidates.size))
-
-    def _exactly(self, rows: NDArray[np.int64]) -> Outcome:
-        """Finish by the exact scores of these rows."""
-        return self._finished(rows, self._exact.scores(rows), self._exact.cost(rows))
-
-    def _finished(self, rows: NDArray[np.int64], scores: NDArray[np.float64], n_multiplies: int) -> Outcome:
-        """What comes of exact scores."""
-        alive = Survivors(rows, rows.size, self._k, self._options.absolute)
-        alive.estimate_array[:] = scores
-        alive.radius_array[:] = 0.0
-        return Outcome(alive, StopReason.FINISHED_EXACTLY, exact=True, n_multiplies=n_multiplies)
 
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
@@ -296,70 +305,24 @@ class Query:
         """Whether exact scores are sums of the products of whole rows."""
         return self._situation.is_product and not self._situation.has_few_entries
 
-    def finish(
-        self,
-        products: NDArray[Any] | None,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Answer by the products with all atoms, or by exact scores of those that are close to the best, if known."""
-        assert self.ended is not None
-        self.ended = self.all_products(products, self.ended, close, scores)
-
-    def finish_by_bytes(
-        self, close: NDArray[np.int64], n_scored: int, scores: NDArray[np.float64] | None = None
-    ) -> None:
-        """Answer by rows that products of bytes have left, up to delta; so many were scored exactly for that."""
-        self.finish(None, close, scores)
-        assert self.ended is not None
-        self.ended.n_multiplies += n_scored * self._situation.support.size
-        self.ended.n_survivors, self.ended.delta_spent = n_scored, self._options.delta
-
-    def all_products(
-        self,
-        products: NDArray[Any] | None,
-        begun: Outcome,
-        close: NDArray[np.int64] | None = None,
-        scores: NDArray[np.float64] | None = None,
-    ) -> Outcome:
-        """Finish by the scores of all candidates.
-
-        Parameters
-        ----------
-        products
-            Of all atoms, as BLAS gives them, if it does.
-        begun
-            What came before.
-        close
-            Those that are not beaten for certain (`close_rows`), if somebody has found them for several queries.
-        scores
-            Their exact scores, if somebody has computed these as well.
-        """
-        rows = self._candidates
-        cost = self._exact.cost(rows)
-        if products is None or not self.takes_products:
-            indices = self._close_rows() if close is None else close
-            scores = self._exact.scores(indices) if scores is None else scores
-        else:
+    def finish(self, found: Multiplied) -> None:
+        """Answer by what all products have come to, after what its race had."""
+        begun, rows, scores = self.ended, found.rows, found.scores
+        assert begun is not None
+        if found.products is not None and self.takes_products:
             product_map = self._situation.product_map()
             assert product_map is not None
             with np.errstate(over="ignore", invalid="ignore"):
-                rounding = rounding_of_products(products, self._query, self._atoms.store, self._atoms.facts)
-                indices, scores = best_of_products(
-                    products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
+                rounding = rounding_of_products(found.products, self._query, self._atoms.store, self._atoms.facts)
+                rows, scores = best_of_products(
+                    found.products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
                 )
-        outcome = self._finished(indices, scores, begun.n_multiplies + cost)
-        outcome.n_rounds, outcome.rounds, outcome.n_survivors = begun.n_rounds, begun.rounds, begun.n_survivors
-        outcome.n_raced = begun.n_raced
-        return outcome
-
-    def _close_rows(self) -> NDArray[np.int64]:
-        """Candidates that rough sums leave; all of them where these take no less: where few entries of each matter."""
-        rows = index_rows(self._atoms)
-        if rows is None or not rows.are_contiguous or self._situation.has_few_entries:
-            return self._candidates
-        options = self._options
-        return close_rows(rows, self._candidates, self._query, options.objective, self._k, options.absolute)
+        rows = self._candidates if rows is None else rows
+        scores = self._exact.scores(rows) if scores is None else scores
+        cost = self._exact.cost(self._candidates) + found.n_scored * self._situation.support.size
+        self.ended = Outcome.finished(rows, scores, cost, begun)
+        if found.n_scored:
+            self.ended.n_survivors, self.ended.delta_spent = found.n_scored, self._options.delta
 
     def explain(self) -> str:
         """Say in words how the query would be answered, and what that is expected to take."""

@@ -53,6 +53,11 @@ struct bm_sparse {
     const void *values, *places, *starts;
     int64_t n_stored, size;
 };
+typedef int64_t bm_sparse_dot(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
+                              int is_single, double *products);
+typedef int64_t bm_sparse_add(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
+                              double *sums);
+typedef int64_t bm_sparse_dots(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
 
 /* A matrix of which neighbours in a column are closer to each other than neighbours in a row */
 struct bm_columns {
@@ -181,20 +186,16 @@ struct bm_kernels {
      * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */
     void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out);
 
-    /* The same sums of (a - b)^2, and of |a - b| */
-    double (*sqeuclidean_exact_f32)(const float *a, const double *b, int64_t d);
-    double (*sqeuclidean_exact_f64)(const double *a, const double *b, int64_t d);
-    double (*l1_exact_f32)(const float *a, const double *b, int64_t d);
-    double (*l1_exact_f64)(const double *a, const double *b, int64_t d);
+    /* The same sums of (a - b)^2, or of |a - b|, for BM_SQUARES or BM_SIZES */
+    double (*differences_exact_f32)(int objective, const float *a, const double *b, int64_t d);
+    double (*differences_exact_f64)(int objective, const double *a, const double *b, int64_t d);
 
-    /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. */
-    void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
-    void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out);
-    /* The same, and what is left without a centre of the same precision; every sum in double */
-    void (*look_and_centre_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
-                                struct bm_rest *rest);
-    void (*look_and_centre_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
-                                struct bm_rest *rest);
+    /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. And what
+     * is left without a centre of the same precision, unless `rest` is NULL; every sum in double */
+    void (*look_f32)(const float *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                     struct bm_rest *rest);
+    void (*look_f64)(const double *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                     struct bm_rest *rest);
 
     /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
      * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of dtype
@@ -240,32 +241,15 @@ struct bm_kernels {
 
     /* products[t] = product of row rows[t] (NULL: t) with a query of `size` numbers (of type float if
      * is_single, else double), for a matrix by row */
-    int64_t (*sparse_dot_f32_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
-                              int is_single, double *products);
-    int64_t (*sparse_dot_f64_i32)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
-                              int is_single, double *products);
-    int64_t (*sparse_dot_f32_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
-                              int is_single, double *products);
-    int64_t (*sparse_dot_f64_i64)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
-                              int is_single, double *products);
+    bm_sparse_dot *sparse_dot_f32_i32, *sparse_dot_f64_i32, *sparse_dot_f32_i64, *sparse_dot_f64_i64;
 
     /* sums[i] += what the columns (NULL: the first ones) have in row i times the query's numbers at these columns, column
      * by column, for a matrix by column; there are `size` sums */
-    int64_t (*sparse_add_f32_i32)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
-                              double *sums);
-    int64_t (*sparse_add_f64_i32)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
-                              double *sums);
-    int64_t (*sparse_add_f32_i64)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
-                              double *sums);
-    int64_t (*sparse_add_f64_i64)(const struct bm_sparse *m, const int64_t *columns, int64_t n_columns, const double *query,
-                              double *sums);
+    bm_sparse_add *sparse_add_f32_i32, *sparse_add_f64_i32, *sparse_add_f32_i64, *sparse_add_f64_i64;
 
     /* sums[row * BM_SPARSE_WIDTH + b] += product of a row with query b, entry by entry, for the first rows of a matrix by
      * row and BM_SPARSE_WIDTH queries; number j of query b is at table[j * BM_SPARSE_WIDTH + b] */
-    int64_t (*sparse_dots_f32_i32)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
-    int64_t (*sparse_dots_f64_i32)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
-    int64_t (*sparse_dots_f32_i64)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
-    int64_t (*sparse_dots_f64_i64)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums);
+    bm_sparse_dots *sparse_dots_f32_i32, *sparse_dots_f64_i32, *sparse_dots_f32_i64, *sparse_dots_f64_i64;
 
     /* ---- Rotation ---- */
 

@@ -45,10 +45,8 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(four_dots_exact)
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,
-    OF_BOTH(sqeuclidean_exact)
-    OF_BOTH(l1_exact)
+    OF_BOTH(differences_exact)
     OF_BOTH(look)
-    OF_BOTH(look_and_centre)
     OF_BOTH(rough_sums)
     OF_BOTH(rough_tiles)
     OF_BOTH(scaled_rest)

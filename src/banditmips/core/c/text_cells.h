@@ -1,7 +1,5 @@
 /* What sampled cells say of one atom, for values of type REAL (float or double), every term and sum in double. */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-
 #if IS_FLOAT
 enum { PRODUCT, NEG_SQUARED_DIFFERENCE, NEG_ABSOLUTE_DIFFERENCE };
 
@@ -72,5 +70,3 @@ static double cell_spread(const struct bm_weighed *cells, const double *leading,
     return variance;
 }
 #endif
-
-#undef F

@@ -50,8 +50,6 @@ static void columns_rough(const struct bm_columns *m, const float *q, double *ro
 #endif
 
 #if BM_VECTOR_BYTES
-#define F(name) BM_JOIN(name##_, TYPE)
-
 #if IS_FLOAT
 enum { N_SUMS = 2 * LANES_f64, ABREAST = 8 };
 #endif
@@ -97,8 +95,6 @@ static void F(add_some_columns)(const char *a, int64_t step, const double *b, in
     else
         for (int c = 0; c < count; c++) F(add_columns)(a + c * step, step, b + c * N_SUMS, 1, n, next + c * gap, gap, sums);
 }
-
-#undef F
 #endif
 
 #if !IS_FLOAT

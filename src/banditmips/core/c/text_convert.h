@@ -1,7 +1,5 @@
 /* Numbers of any dtype as REAL = float or double (TYPE = f32 or f64). */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-
 #if IS_FLOAT
 /* A float16 from its bits. Its exponent and fraction, moved to a float's place, are a float 2^112 too small, also where
  * they stand for a subnormal; only inf and NaN need their exponent set. */
@@ -92,4 +90,3 @@ static void gather(int dtype, const void *row, int64_t stride_bytes, const int64
 #undef CASE_OF_EACH_DTYPE
 #undef CONVERT_AT
 #undef CONVERT
-#undef F

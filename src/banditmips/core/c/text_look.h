@@ -1,15 +1,5 @@
 /* What `fit` learns of a stretch of an atom of REAL = float or double (TYPE = f32 or f64) while it is at hand. */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-
-#if IS_FLOAT
-#define V v_f32
-#define LANES LANES_f32
-#else
-#define V v_f64
-#define LANES LANES_f64
-#endif
-
 enum {
     F(TOGETHER) = 32, /* numbers that are looked at together: those with one word of signs */
     F(AHEAD) = 2048,  /* bytes from which memory is asked for: there is too much to do for the processor to see so far */
@@ -120,16 +110,12 @@ ALWAYS_INLINE void F(look_at)(const REAL *v, int64_t d, double pivot, double *co
     }
 }
 
-static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out) {
-    F(look_at)(v, d, pivot, column_squares, out, NULL);
-}
-
-static void F(look_and_centre)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
-                               struct bm_rest *rest) {
-    F(look_at)(v, d, pivot, column_squares, out, rest);
+static void F(look)(const REAL *v, int64_t d, double pivot, double *column_squares, struct bm_look *out,
+                    struct bm_rest *rest) {
+    if (rest)
+        F(look_at)(v, d, pivot, column_squares, out, rest);
+    else
+        F(look_at)(v, d, pivot, column_squares, out, NULL);
 }
 
 #undef ADD
-#undef F
-#undef V
-#undef LANES

@@ -1,9 +1,5 @@
 /* All products of a matrix with one query, and the largest of them, for REAL = float or double (TYPE = f32 or f64). */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-#define V F(v)
-#define LANES F(LANES)
-
 static REAL F(largest)(const REAL *v, int64_t n, int absolute) {
     V top = (V){0} + (REAL)-INFINITY, total = {0};
     int64_t j = 0;
@@ -147,7 +143,3 @@ static void F(products)(const REAL *rows, int64_t stride_bytes, int64_t n, const
         for (int64_t t = 0; t < n; t++)
             if (!isfinite(out[t])) out[t] = (REAL)F(dot_slowly)((const REAL *)((const char *)rows + t * stride_bytes), q, d);
 }
-
-#undef F
-#undef V
-#undef LANES

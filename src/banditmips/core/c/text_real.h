@@ -1,4 +1,8 @@
 /* What is written once for float and for double: REAL, TYPE (f32 or f64) and IS_FLOAT say which. */
+#define F(name) BM_JOIN(name##_, TYPE)
+#define V F(v)
+#define LANES F(LANES)
+
 #include "text_sums.h"
 #include "text_look.h"
 #include "text_turn.h"
@@ -18,3 +22,7 @@
 #include "text_sparse.h"
 #undef PLACE
 #undef WHERE
+
+#undef F
+#undef V
+#undef LANES

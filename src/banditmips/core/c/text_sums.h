@@ -4,10 +4,6 @@
  * not grow with d.
  */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-#define V F(v)
-#define LANES F(LANES)
-
 static double F(dot_slowly)(const REAL *a, const REAL *b, int64_t d) {
     double sum = 0;
     for (int64_t j = 0; j < d; j++) {
@@ -77,15 +73,12 @@ static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     return sum;
 }
 
-static double F(sqeuclidean_exact)(const REAL *a, const double *b, int64_t d) {
+static double F(differences_exact)(int objective, const REAL *a, const double *b, int64_t d) {
     double sum;
-    F(sums_of)(BM_SQUARES, &a, 1, b, d, &sum);
-    return sum;
-}
-
-static double F(l1_exact)(const REAL *a, const double *b, int64_t d) {
-    double sum;
-    F(sums_of)(BM_SIZES, &a, 1, b, d, &sum);
+    if (objective == BM_SQUARES)
+        F(sums_of)(BM_SQUARES, &a, 1, b, d, &sum);
+    else
+        F(sums_of)(BM_SIZES, &a, 1, b, d, &sum);
     return sum;
 }
 
@@ -282,7 +275,3 @@ static int64_t reaching(const double *middle, const double *radius, int64_t n, i
     return count;
 }
 #endif
-
-#undef F
-#undef V
-#undef LANES

@@ -5,10 +5,6 @@
  * what is loaded of a query serves four. What overflows stays inf or NaN.
  */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-#define V F(v)
-#define LANES F(LANES)
-
 #if IS_FLOAT
 /* The next numbers of a row of type BM_F32, BM_F16, BM_I8 or BM_U8, all of which are floats in every digit */
 ALWAYS_INLINE v_f32 load_of_f32(int dtype, const void *p) {
@@ -135,7 +131,3 @@ static void F(rough_tiles)(int objective, const REAL *const a[4], const REAL *b,
             F(tile)(BM_PRODUCTS, a, two, count, out);
     }
 }
-
-#undef F
-#undef V
-#undef LANES

@@ -4,16 +4,6 @@
  * second half, once for every bit of a lane's number.
  */
 
-#define F(name) BM_JOIN(name##_, TYPE)
-
-#if IS_FLOAT
-#define V v_f32
-#define LANES LANES_f32
-#else
-#define V v_f64
-#define LANES LANES_f64
-#endif
-
 /* a0 b0 a1 b1 ... */
 #if BM_VECTOR_BYTES == 64
 #if IS_FLOAT
@@ -87,7 +77,3 @@ static void F(turn)(const void *columns, int64_t stride_bytes, int64_t n_rows, i
         for (int64_t i = 0; i < n_rows; i++)
             memcpy(rows + i * n_columns + j, src + j * stride_bytes + i * (int64_t)sizeof(REAL), sizeof(REAL));
 }
-
-#undef F
-#undef V
-#undef LANES
