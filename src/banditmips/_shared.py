@@ -13,8 +13,7 @@ from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
 from banditmips.atoms import PartStore, SparseStore
 from banditmips.race.atom_set import AtomSet
-from banditmips.race.batch import Account, at_places, nothing_to_try, races_on_codes, shared_times
-from banditmips.race.costs import costs
+from banditmips.race.batch import Account, account_of, at_places, nothing_to_try, races_on_codes, shared_times
 from banditmips.race.direct import are_plain
 from banditmips.race.full import can_stream, streamed_products
 from banditmips.race.plan import TOGETHER
@@ -76,11 +75,7 @@ class SharedProducts:
         atoms, m = self._atoms, len(self._rows)
         if m == 1 or not self.serves or not races_on_codes(atoms, self._options):
             return None
-        n, d = atoms.store.shape
-        times = shared_times(atoms, m)
-        rows = self._k * times.row
-        more_time = n * d * costs().product * max(atoms.store.dtype.itemsize / 4, 1)
-        return Account(times.full + rows, m, more_time + rows)
+        return account_of(atoms, self._rows, self._k, self._options, shared_times(atoms, m))
 
     def find(self, places: Sequence[int] | None = None) -> Found | None:
         """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""

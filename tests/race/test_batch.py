@@ -5,6 +5,7 @@ import pytest
 
 import banditmips as bm
 from banditmips import StopReason
+from banditmips._search_options import Options
 from banditmips.race import batch, costs
 from banditmips.race.costs import Costs
 
@@ -84,21 +85,39 @@ def test_an_account_of_races():
     assert account.n_sharing == 100
     account.add(49.0, in_vain=True)
     assert account.allows_more  # a twentieth of 1,000
+    account.add(0.0, in_vain=True)
     account.add(7.0, in_vain=False)
-    assert not account.allows_more  # as long as somebody needs the products, an answer without them saves 4
+    assert not account.allows_more  # as long as most need the products, an answer without them saves 4
+    assert account.n_sharing == 66
+    account.add(7.0, in_vain=False)
+    assert account.allows_more  # if those that wait race again, two answers save 20 of the 63 that were spent
     assert account.n_sharing == 50
-    for _ in range(4):
-        account.add(1.0, in_vain=False)
-    assert account.allows_more
-    assert account.n_sharing == 16
 
-    nobody_lost = batch.Account(10.0, 100, more_time=4.0)
+    few_lost = batch.Account(10.0, 100, more_time=4.0)
     for _ in range(50):
-        nobody_lost.add(9.0, in_vain=False)
-    assert nobody_lost.allows_more
-    assert nobody_lost.n_sharing == 1
-    nobody_lost.add(9.0, in_vain=True)
-    assert not nobody_lost.allows_more
+        few_lost.add(9.0, in_vain=False)
+    assert few_lost.allows_more
+    assert few_lost.n_sharing == 1
+    few_lost.add(9.0, in_vain=True)
+    assert few_lost.allows_more
+    for _ in range(50):
+        few_lost.add(0.1, in_vain=True)
+    assert not few_lost.allows_more
+
+
+def test_races_are_measured_by_the_products_that_would_answer_instead(costs_of_a_server):
+    """Where bytes are likely to, they take less than BLAS; they are not where entries are too large for them."""
+    rng = np.random.default_rng(0)
+    atoms, queries = (rng.normal(size=(size, 4_096)).astype(np.float32) for size in (2_000, 40))
+    atom_set = bm.BanditMIPS().fit(atoms)._fitted
+    times = batch.shared_times(atom_set, len(queries))
+    by_bytes = batch.account_of(atom_set, queries, 100, Options(), times)
+    other = batch.account_of(atom_set, queries, 100, Options(objective="neg_l1"), times)
+    assert by_bytes._full_time < 0.8 * other._full_time
+    assert by_bytes._more_time < other._more_time
+    queries[:, 5] = 1e4
+    spiked = batch.account_of(atom_set, queries, 100, Options(), times)
+    assert spiked._full_time == other._full_time == times.full + 100 * times.row
 
 
 def test_as_many_may_be_tried_as_could_all_come_to_nothing():

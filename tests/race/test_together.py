@@ -247,7 +247,6 @@ def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
     dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
     for module in ("code_search", "query", "batch", "direct", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
-    monkeypatch.setattr("banditmips._shared.costs", lambda: dear)
     found = bm.BanditMIPS(n_jobs=n_jobs).fit(atoms).search(queries, k=50, mask=mask)
     scores = queries.astype(float) @ atoms.T.astype(float)
     scores[:, 7] = -np.inf
@@ -267,7 +266,7 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     mask = np.zeros(60, dtype=bool)
     mask[7] = True
     dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
-    for module in ("race.code_search", "race.query", "race.batch", "race.direct", "race.rounded", "_shared"):
+    for module in ("race.code_search", "race.query", "race.batch", "race.direct", "race.rounded"):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: dear)
     n_asked = iter([8, 0])
     monkeypatch.setattr(batch.Account, "n_allowed", property(lambda account: next(n_asked)))
@@ -292,7 +291,6 @@ def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):
         "race.direct",
         "race.rounded",
         "race.passes",
-        "_shared",
     ):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: Costs())
     found = bm.BanditMIPS().fit(atoms).search(queries, epsilon=1e-6)

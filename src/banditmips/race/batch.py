@@ -15,7 +15,8 @@ from banditmips.race.costs import costs
 from banditmips.race.direct import Answer, DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows
-from banditmips.race.plan import REGRET, SamplingPlan, code_times, is_worth_a_race, may_be_certain
+from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, code_times, is_worth_a_race, may_be_certain
+from banditmips.race.rounded import are_likely
 from banditmips.race.rules import least_sample
 from banditmips.race.together import Found, Together
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASKED_TOGETHER",
     "Account",
+    "account_of",
     "answer_batch",
     "at_places",
     "begin_while_it_pays",
@@ -40,8 +42,7 @@ ASKED_TOGETHER = 8
 _FIRST_TRIED = 2
 """Queries that show what a race takes: the same at any number of threads, like all that is asked here."""
 _MOST_IN_VAIN = 8
-"""Queries after which races end that have saved nothing: more that come to nothing as these did would be a loss, however
-small."""
+"""Queries after which races end that have saved nothing: more that come to nothing as these did would be a loss."""
 _WORTH_THREADS = 2e5
 """Nanoseconds of a race from which two threads are faster than one: in shorter ones they wait for the interpreter's
 lock (measured: 64 races of 60 or 120 microseconds took as long in two, or longer, of 300 a little more than half)."""
@@ -57,7 +58,7 @@ class Account:
     ----------
     full_time, more_time : float
         Nanoseconds of all products for one of the queries, where all share them, and for one more that shares them,
-        with the rows returned. Where some query needs its products, the others save no more than the latter.
+        with the rows returned. Where most queries need their products, the others save no more than the latter.
     n_queries : int
     """
 
@@ -68,7 +69,9 @@ class Account:
 
     @property
     def _saved(self) -> float:
-        return self._n_won * (self._more_time if self._n_lost else self._full_time) - self._spent
+        # Those that wait race again if they are few, and then nobody needs the products that all would share.
+        share = self._full_time if 2 * self._n_lost <= self._n_tried else self._more_time
+        return self._n_won * share - self._spent
 
     @property
     def _allowance(self) -> float:
@@ -195,6 +198,20 @@ def races_on_codes(atoms: AtomSet, options: Options) -> bool:
     return atoms.codes is not None and options.objective != "neg_l1" and asks_for_time(atoms, options)
 
 
+def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, times: Times) -> Account:
+    """What races of these queries on codes may cost, beside the products that they would share."""
+    rows, here, m = index_rows(atoms), costs(), len(queries)
+    assert rows is not None
+    itemsize, returned = atoms.store.dtype.itemsize, k * times.row
+    full, more = times.full, rows.n * rows.d * here.product * max(itemsize / 4, 1.0)
+    can_be_bytes = options.objective not in ("neg_l1", "correlation")
+    if can_be_bytes and are_likely(rows, queries, k, options.absolute, options.delta):
+        n_together = min(m, TOGETHER)
+        full = min(full, rows.n * rows.d * here.bytes_of(itemsize, n_together) / n_together)
+        more = min(more, rows.n * rows.d * here.byte_product)
+    return Account(full + returned, m, more + returned)
+
+
 def shared_times(atoms: AtomSet, n_queries: int) -> Times:
     """What the steps of a race on codes take, for one of so many queries to atoms in memory."""
     rows, store = index_rows(atoms), atoms.store
@@ -246,7 +263,7 @@ def _begin_plain(direct: DirectSearch, atoms: AtomSet, rows: NDArray[Any]) -> li
     try:
         if times is None:
             return list(map_in_order(begin, range(m), n_jobs))
-        account = Account(times.full + direct.k * times.row, m, direct.more_time)
+        account = account_of(atoms, rows, direct.k, direct.options, times)
         begun = list(begin_while_it_pays(begin, account, m, n_jobs))
         if len(begun) == m:
             race_again(begun, again, m)

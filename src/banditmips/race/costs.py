@@ -112,6 +112,11 @@ class Costs:
         """Return what a cell costs if all codes take so many bytes."""
         return _between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
 
+    def bytes_of(self, itemsize: int, n_queries: int) -> float:
+        """Return what a value of the atoms costs if it is multiplied as a byte with so many queries at once."""
+        n_multiplied = -(-n_queries // _BYTE_GROUP) * _BYTE_GROUP
+        return max(itemsize / 4, 1.0) * self.byte_entry + n_multiplied * self.byte_product
+
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
         return n_queries * (self.tile - self.product) <= self.shared
@@ -143,6 +148,8 @@ _AS_FAST = 1.1
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
 _LINE = 64
 """Bytes of a cache line."""
+_BYTE_GROUP = 16
+"""Queries whose products of bytes cost as much as those of one of them."""
 _MEASURED = (
     "stream",
     "near_stream",

@@ -96,15 +96,15 @@ class DirectSearch:
         Whether rows of the atoms lie one after another.
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
-    certain_time, more_time : float
-        Nanoseconds of certain bounds, and of the products of one more query that shares them, with the rows it returns.
+    certain_time : float
+        Nanoseconds of certain bounds.
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self.k, self.options = k, options
         self.serves = self.is_plain(atoms, k, options)
         self._direct = self.times = None
-        self.contiguous, self.certain_time, self.more_time = False, 0.0, 0.0
+        self.contiguous, self.certain_time = False, 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
@@ -126,7 +126,6 @@ class DirectSearch:
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time, self._n_sharing = times, 0.5 * n * times.atom, n_queries
-            self.more_time = n * d * here.product * store.dtype.itemsize / 4 + k * times.row
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.core.batch import measure_queries
-from banditmips.core.byte_products import BLOCK, ByteProducts, can_round, reaching_best
+from banditmips.core.byte_products import BLOCK, MOST_QUERIES, ByteProducts, can_round, reaching_best
 from banditmips.core.quantiles import normal_quantile
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
@@ -20,16 +20,14 @@ from banditmips.race.costs import Costs, costs
 __all__ = [
     "Close",
     "Scores",
+    "are_likely",
     "are_peaked",
     "close_by_bytes",
     "is_cheap_to_try",
     "most_peaked",
     "time_by_blas",
-    "time_by_bytes",
 ]
 
-_GROUP = 16
-"""Queries that cost as much as one of them."""
 _TRIED = 32
 """One block of atoms of so many is multiplied first, but one at least."""
 _MOST_LOST = 0.05
@@ -102,16 +100,25 @@ def close_by_bytes(
 def is_cheap_to_try(rows: Rows, n_queries: int) -> bool:
     """Whether a few products of bytes take next to nothing beside those of BLAS, so that it may as well be tried."""
     here, n_blocks = costs(), -(-rows.n // BLOCK)
-    tried = BLOCK * _tried_blocks(n_blocks).size * time_by_bytes(here, rows.arrays[0].dtype.itemsize, n_queries)
+    tried = BLOCK * _tried_blocks(n_blocks).size * here.bytes_of(rows.arrays[0].dtype.itemsize, n_queries)
     return tried + n_queries * here.byte_entry <= _MOST_LOST * rows.n * _time_by_blas(here, rows, n_queries)
 
 
-def are_peaked(rows: Rows, peaks: NDArray[np.float64], k: int, absolute: bool, delta: float) -> bool:
+def are_likely(rows: Rows, queries: NDArray[Any], k: int, absolute: bool, delta: float) -> bool:
+    """Whether queries that come together are likely to be answered by products of bytes, if all share them."""
+    some = np.ascontiguousarray(queries[:: -(-len(queries) // _LOOKED_AT)])
+    squares, largest, *_ = measure_queries(some)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        peaks = largest * sqrt(rows.d) / np.sqrt(squares)
+    return not are_peaked(rows, peaks, len(queries), k, absolute, delta)
+
+
+def are_peaked(rows: Rows, peaks: NDArray[np.float64], n_queries: int, k: int, absolute: bool, delta: float) -> bool:
     """Whether products of bytes are not likely to tell atoms apart, by the largest entries of queries and some atoms.
 
-    `peaks` are those of the queries, beside their root mean square.
+    `peaks` are those of some of the queries, beside their root mean square.
     """
-    limit = most_peaked(rows, peaks.size, k, absolute, delta)
+    limit = most_peaked(rows, min(n_queries, MOST_QUERIES), k, absolute, delta)
     if 2 * np.count_nonzero(peaks <= limit) <= peaks.size:
         return True
     some = np.ascontiguousarray(rows.arrays[0][:: max(1, rows.n // _LOOKED_AT)])
@@ -179,7 +186,7 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     if k >= rows.n or not can_round(rows):
         return 0.0
     by_blas, itemsize = _time_by_blas(here, rows, n_queries), rows.arrays[0].dtype.itemsize
-    saved = by_blas - time_by_bytes(here, itemsize, n_queries)
+    saved = by_blas - here.bytes_of(itemsize, n_queries)
     around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d)
     return (rows.n * saved - around) / (n_queries * here.row)
 
@@ -198,9 +205,3 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
 def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0) -> float:
     """Nanoseconds that products of bytes may take for an entry: most of what BLAS, and converting for it, do."""
     return _WORTHWHILE * (converted + max(itemsize / 4, 1.0) * (here.shared + n_queries * here.product))
-
-
-def time_by_bytes(here: Costs, itemsize: int, n_queries: int) -> float:
-    """Nanoseconds that products of bytes take for an entry of an atom."""
-    n_multiplied = -(-n_queries // _GROUP) * _GROUP
-    return max(itemsize / 4, 1.0) * here.byte_entry + n_multiplied * here.byte_product

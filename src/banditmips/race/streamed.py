@@ -20,7 +20,7 @@ from banditmips.core.rule import deviations_of_ends
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
 from banditmips.race.full import exact_sums, rows_held
-from banditmips.race.rounded import time_by_blas, time_by_bytes
+from banditmips.race.rounded import time_by_blas
 
 __all__ = ["best_in_file"]
 
@@ -59,7 +59,7 @@ def best_in_file(
     """The best k rows for each query, up to delta; None where BLAS would take less time, or a score is not finite."""
     n, itemsize, here, m = store.shape[0], store.dtype.itemsize, costs(), len(queries)
     by_blas = time_by_blas(here, itemsize, m)
-    saved = by_blas - time_by_bytes(here, itemsize, m)
+    saved = by_blas - here.bytes_of(itemsize, m)
     edges = store.row_groups(max(min(rows_held(store), _HEIGHT), 1))
     if delta <= 0.0 or edges[1] <= k or store.by_column or _expected(n, k) * m * here.row > n * saved:
         return None

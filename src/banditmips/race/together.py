@@ -210,7 +210,7 @@ class Together:
 
         if not is_cheap_to_try(self._rows, len(queries)):
             peaks = measured.largest * sqrt(self._rows.d) / measured.norms
-            if are_peaked(self._rows, peaks, self._k, options.absolute, options.delta):
+            if are_peaked(self._rows, peaks, len(peaks), self._k, options.absolute, options.delta):
                 return None
 
         def ranked(squares: NDArray[np.float64], atoms: NDArray[np.int64]) -> Scores | None:
