@@ -41,6 +41,8 @@ _FAR_TOO_MANY = 4.0
 _HEAVIER = 1.5
 """How many times as many rows are left as follows from the largest entries (measured: 0.6 to 1.7 times for numbers
 about 0 of many kinds, normal and with heavy tails; 2 to 3 times for numbers that are all positive)."""
+_MOST_OF_NORM = 0.25
+"""Part of a norm that its largest entry may be, if scores are to be those of random directions."""
 _DISTINCT = 0.25
 """Part of the atoms that were tried which may be left: where more are, it is so for all atoms."""
 _INTERVAL, _QUERY = 4.0, 1_000.0
@@ -131,7 +133,8 @@ def are_peaked(rows: Rows, peaks: NDArray[np.float64], n_queries: int, k: int, a
 def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float) -> float:
     """How large the largest entry of a query may be beside its root mean square if products of bytes are to be tried.
 
-    Errors grow with it. They are compared with scores that are scattered as those of random directions are.
+    Errors grow with it. They are compared with scores that are scattered as those of random directions are, which they
+    are not where one entry makes up much of a norm.
     """
     most = _most_rows(costs(), rows, n_queries, k)
     if most <= 0.0 or delta <= 0.0:
@@ -139,7 +142,7 @@ def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float
     deviation = sqrt(2.0 / 12.0) / 127.0  # of an atom and a query that are as peaked, for a peak of 1
     reach = deviation * sum(deviations_of_ends(delta, rows.n, k, absolute))
     scores_close = k * max(normal_quantile(1.0 - k / rows.n), 1.0)  # for each deviation of the scores
-    return most / (_HEAVIER * scores_close * reach)
+    return min(most / (_HEAVIER * scores_close * reach), _MOST_OF_NORM * sqrt(rows.d))
 
 
 def _tried_blocks(n_blocks: int) -> NDArray[np.int64]:
