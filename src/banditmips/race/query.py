@@ -161,7 +161,8 @@ class Query:
 
     def handed_over(self, n_survivors: int) -> Outcome:
         """Leave it to all products."""
-        outcome = Outcome(Survivors(None, n_survivors, self._k, False), StopReason.FINISHED_EXACTLY)
+        outcome = Outcome.finished(np.empty(0, dtype=np.int64), np.empty(0), 0)
+        outcome.n_survivors = outcome.n_raced = n_survivors
         outcome.handed_over = True
         return outcome
 
