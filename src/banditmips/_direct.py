@@ -13,9 +13,9 @@ from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._shared import SharedProducts
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
+from banditmips.core.answer import PlainRace
 from banditmips.core.batch import PlainBatch
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.direct import PlainRace
 from banditmips.core.loop import Outcome
 from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts

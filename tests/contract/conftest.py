@@ -52,7 +52,7 @@ def _forbid_the_full_product(monkeypatch: pytest.MonkeyPatch) -> None:
     finish = Query.finish
 
     def refuse(query: Query, *arguments: Any) -> Any:
-        assert query._options.delta == 0.0 or query._candidates.size <= query._k, "the full product was asked for"
+        assert query._options.delta == 0.0 or query.candidates.size <= query._k, "the full product was asked for"
         return finish(query, *arguments)
 
     monkeypatch.setattr(Query, "finish", refuse)

@@ -10,8 +10,8 @@ import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.atoms.axes import MOST_AXES, Axes, AxesKeeper, directions_of
 from banditmips.atoms.collecting import collect_facts
+from banditmips.core.answer import Direct
 from banditmips.core.certain import MeasuredQuery, ScoreMap
-from banditmips.core.direct import Direct
 from banditmips.core.rows import Rows
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors

@@ -42,10 +42,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     sample_source     <- certain, source, statistics, survivors
     cached_source     <- kernels, sample_source, statistics, survivors
     code_source       <- certain, codes, kernels, numbers, source, survivors
-    answer            <- certain, code_source, codes, exact, loop, records, rule, source, survivors
     plain             <- maps
     products          <- certain, kernels, near_best, places, plain, rows
-    direct            <- certain, kernels, plain, products, rows, survivors
+    answer            <- certain, code_source, codes, exact, loop, plain, products, records, rows, rule, survivors
     batch             <- certain, kernels, near_best, plain, products, rows
     sparse_products   <- kernels
     sparse_batch      <- kernels, sparse_products, survivors
@@ -70,7 +69,7 @@ byte_products
 near_best, batch
     Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
     queries, with nothing in Python for each.
-loop, answer, products, direct, plain
+loop, answer, products, plain
     The rounds; the four steps above; the best of all products; both for plain queries with nothing around them, in one
     call from the user's arrays to the result.
 sparse_products, sparse_batch

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -6,6 +8,9 @@ from banditmips.core.code_source import CodeSource
 from banditmips.core.codes import Codes
 from banditmips.core.exact import Exact
 from banditmips.core.loop import Limits, Outcome
+from banditmips.core.plain import PlainKind
+from banditmips.core.products import Best
+from banditmips.core.rows import Rows
 from banditmips.core.rule import CodeRule
 from banditmips.core.survivors import Survivors
 
@@ -52,3 +57,13 @@ def answer_survivors(
     limits: Limits,
     times: Times,
 ) -> Outcome: ...
+
+class Direct:
+    def __init__(self, rows: Rows, known: Known, settings: tuple[int, bool, float], times: Times) -> None: ...
+    def survivors(self, query: MeasuredQuery) -> Survivors: ...
+    def finish(self, alive: Survivors, query: MeasuredQuery) -> tuple[Best, int] | None: ...
+    def few(self, alive: Survivors) -> bool: ...
+
+class PlainRace(PlainKind):
+    direct: Direct
+    go_on: Callable[[MeasuredQuery, Survivors], Outcome | None]

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +9,14 @@ class ScoreMap:
     def __init__(
         self, factors: NDArray[np.float64] | None = None, offsets: NDArray[np.float64] | None = None
     ) -> None: ...
-    @property
-    def factors(self) -> NDArray[np.float64] | None: ...
-    @property
-    def offsets(self) -> NDArray[np.float64] | None: ...
+    factors: Final[NDArray[np.float64] | None]
+    offsets: Final[NDArray[np.float64] | None]
     def of_sums(self, sums: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]: ...
 
 class MeasuredQuery:
     def __init__(self, given: NDArray[np.float32] | NDArray[np.float64]) -> None: ...
-    @property
-    def given(self) -> NDArray[Any]: ...
-    @property
-    def exact(self) -> NDArray[np.float64]: ...
+    given: Final[NDArray[Any]]
+    exact: Final[NDArray[np.float64]]
     @property
     def total(self) -> float: ...
     @property

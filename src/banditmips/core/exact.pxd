@@ -19,3 +19,4 @@ cdef class RowsExact(Exact):
     cdef object _array, _columns, _complain
     cdef int _objective
     cdef ScoreMap _map
+    cdef int _turn_into_scores(self, const int64_t* rows, Py_ssize_t count, double* sums) except -1

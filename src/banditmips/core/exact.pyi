@@ -1,15 +1,11 @@
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.certain import ScoreMap
 from banditmips.core.rows import Rows
-
-class _Reader(Protocol):
-    def exact(self, rows: NDArray[np.int64]) -> NDArray[np.float64]: ...
-    def exact_cost(self, rows: NDArray[np.int64]) -> int: ...
+from banditmips.race.sampled import Reader
 
 class Exact:
     row_cost: int
@@ -28,4 +24,4 @@ class RowsExact(Exact):
     ) -> None: ...
 
 class ReaderExact(Exact):
-    def __init__(self, reader: _Reader) -> None: ...
+    def __init__(self, reader: Reader) -> None: ...

@@ -88,33 +88,32 @@ cdef class RowsExact(Exact):
         else:
             work = partial(self._sums, rows)
             sums = np.concatenate(in_pieces(work, rows.size, _LEAST_SUMMED // max(self._query.shape[0], 1)))
-        if self._map.factors is not None:
-            sums *= self._map.factors[rows]
-        if self._map.offsets is not None and self._objective == 0:
-            sums += self._map.offsets[rows]
-        cdef const double[::1] checked = sums
-        cdef Py_ssize_t t
-        for t in range(checked.shape[0]):
-            if not isfinite(checked[t]):
-                self._complain(int(rows[t]))
+        cdef const int64_t[::1] places = rows
+        cdef double[::1] found = sums
+        if found.shape[0]:
+            self._turn_into_scores(&places[0], found.shape[0], &found[0])
         return sums
 
+    cdef int _turn_into_scores(self, const int64_t* rows, Py_ssize_t count, double* sums) except -1:
+        """Turn sums of the rows' terms into scores, and complain of those that are not finite."""
+        cdef Py_ssize_t t
+        for t in range(count):
+            if self._map._has_factors:
+                sums[t] *= self._map._factors[rows[t]]
+            if self._map._has_offsets and self._objective == 0:
+                sums[t] += self._map._offsets[rows[t]]
+            if not isfinite(sums[t]):
+                self._complain(int(rows[t]))
+        return 0
+
     cdef int fill(self, const int64_t* rows, Py_ssize_t count, double* out) except -1:
-        cdef Py_ssize_t t, d = self._query.shape[0]
+        cdef Py_ssize_t d = self._query.shape[0]
         cdef bint is_plain = self._columns is None and self._rows.are_contiguous
         if type(self) is not RowsExact or not is_plain or (count * d >= _LEAST_SUMMED and n_threads() > 1):
             return Exact.fill(self, rows, count, out)
         with nogil:
             self._rows.fill_sums(rows, count, &self._query[0], self._objective, out)
-            for t in range(count):
-                if self._map._has_factors:
-                    out[t] *= self._map._factors[rows[t]]
-                if self._map._has_offsets and self._objective == 0:
-                    out[t] += self._map._offsets[rows[t]]
-        for t in range(count):
-            if not isfinite(out[t]):
-                self._complain(int(rows[t]))
-        return 0
+        return self._turn_into_scores(rows, count, out)
 
     cdef int64_t cost_of(self, const int64_t* rows, Py_ssize_t count) except -1:
         return count * self.row_cost if type(self) is RowsExact else Exact.cost_of(self, rows, count)

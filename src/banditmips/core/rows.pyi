@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +8,11 @@ def is_readable(dtype: np.dtype[Any]) -> bool: ...
 
 class Rows:
     def __init__(self, arrays: Sequence[NDArray[Any]]) -> None: ...
-    @property
-    def n(self) -> int: ...
-    @property
-    def d(self) -> int: ...
-    @property
-    def arrays(self) -> tuple[NDArray[Any], ...]: ...
-    @property
-    def are_contiguous(self) -> bool: ...
-    @property
-    def are_columns(self) -> bool: ...
+    n: Final[int]
+    d: Final[int]
+    arrays: Final[tuple[NDArray[Any], ...]]
+    are_contiguous: Final[bool]
+    are_columns: Final[bool]
     def scores(
         self,
         rows: NDArray[np.int64],

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,9 @@ class Survivors:
     def __init__(self, candidates: NDArray[np.integer[Any]] | None, n: int, k: int, absolute: bool) -> None: ...
     @staticmethod
     def with_room(n: int, k: int, absolute: bool) -> Survivors: ...
-    @property
-    def n_known(self) -> int: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def absolute(self) -> bool: ...
+    n_known: Final[int]
+    k: Final[int]
+    absolute: Final[bool]
     @property
     def row_array(self) -> NDArray[np.int64]: ...
     @property

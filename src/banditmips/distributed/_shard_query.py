@@ -158,15 +158,15 @@ class ShardQuery(Query):
         if not races and self._are_too_many():
             self._leave_to_products()
             return
-        self._waiting = begins and order.waits and self._alive.n <= _FEW_LEFT * self._candidates.size
+        self._waiting = begins and order.waits and self._alive.n <= _FEW_LEFT * self.candidates.size
         if self._waiting:
             return
         self._raise_bar(self._alive, order.bar)
         if self.uses_codes():
             self._play_on_codes(self._alive, order)
         else:
-            self._candidates = self._alive.row_array.copy()
-            if self._candidates.size:
+            self.candidates = self._alive.row_array.copy()
+            if self.candidates.size:
                 self._end(self._race_on_samples())
                 self._certain = self.ended is not None and self.ended.delta_spent == 0.0
             else:
@@ -176,10 +176,10 @@ class ShardQuery(Query):
         """Whether everything is to be multiplied, before anything is looked at."""
         all_wanted = self._options.delta == 0.0 or (self._n_all <= self._k and self._options.rescore)
         hopeless = self.uses_codes() and self._codes_cannot_pay(self._times())
-        return (all_wanted or hopeless) and self._affordable(self._exact.cost(self._candidates), 0)
+        return (all_wanted or hopeless) and self._affordable(self._exact.cost(self.candidates), 0)
 
     def _leave_to_products(self) -> None:
-        n_left = self._candidates.size if self._alive is None else self._alive.n
+        n_left = self.candidates.size if self._alive is None else self._alive.n
         self.ended = self.handed_over(n_left)
         self.ended.n_multiplies, self.ended.n_rounds = self.n_multiplies, self._n_rounds
 

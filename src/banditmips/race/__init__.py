@@ -58,7 +58,7 @@ lines with the files::
     code_search  <- atom_set, costs, full, known, plan, rules, situation
     query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
-    together     <- full, known, passes, plan, ranking, rounded, rules, situation
+    together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rules, together
     sparse       <- atom_set, situation

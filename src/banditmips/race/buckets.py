@@ -133,7 +133,7 @@ def race_buckets(
             _fill_up(total, rest[: max(contest.k - total.survivors.size, 0)], norm_bounds * query_norm)
             break
         outcome = run(part)
-        best = _best(outcome, contest)
+        best = outcome.best(contest.k, contest.absolute)
         leaders = np.sort(outcome.survivors[best])
         total = _add(total, outcome)
         if leaders.size < contest.k:
@@ -162,11 +162,6 @@ def _fill_up(outcome: Outcome, rows: NDArray[np.int64], bounds: NDArray[np.float
     outcome.scores = np.append(outcome.scores, np.zeros(rows.size))
     outcome.radius = np.append(outcome.radius, bounds[rows])
     outcome.exact = np.append(outcome.exact, np.zeros(rows.size, dtype=np.bool_))
-
-
-def _best(outcome: Outcome, contest: Contest) -> NDArray[np.int64]:
-    scores = np.abs(outcome.scores) if contest.absolute else outcome.scores
-    return np.lexsort((outcome.survivors, -scores))[: contest.k]
 
 
 def _add(total: Outcome | None, outcome: Outcome) -> Outcome:

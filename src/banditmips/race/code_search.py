@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,17 +136,14 @@ class CodeSearch:
         assert scores is not None
         exact = RowsExact(self._rows, vector, self._code, terms, None, _give_up)
         exact.row_cost = query.n_nonzero if self._code == PRODUCT else vector.size
-        # Scores that overflow are caught where they become exact; products as they are do not pass through NumPy.
-        quiet = nullcontext() if scores.factors is None else np.errstate(over="ignore", invalid="ignore")
         try:
-            with quiet:
-                if not are_bounded:
-                    leave_certain(known, alive, query, scores)
-                outcome = answer_survivors(known, alive, vector, scores, exact, self._limits, times)
-                if self.options.rescore and not outcome.handed_over:
-                    n_before = outcome.n_multiplies
-                    outcome.rescore(self._k, self.options.absolute, exact, self.options.budget)
-                    outcome.time_spent += (outcome.n_multiplies - n_before) / max(exact.row_cost, 1) * times.row
+            if not are_bounded:
+                leave_certain(known, alive, query, scores)
+            outcome = answer_survivors(known, alive, vector, scores, exact, self._limits, times)
+            if self.options.rescore and not outcome.handed_over:
+                n_before = outcome.n_multiplies
+                outcome.rescore(self._k, self.options.absolute, exact, self.options.budget)
+                outcome.time_spent += (outcome.n_multiplies - n_before) / max(exact.row_cost, 1) * times.row
         except _NotFiniteError:
             return None
         return outcome

@@ -150,34 +150,17 @@ _LINE = 64
 """Bytes of a cache line."""
 _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""
-_MEASURED = (
-    "stream",
-    "near_stream",
-    "sweep",
-    "near_sweep",
-    "column_stream",
-    "column_sweep",
-    "near_column_sweep",
-    "columns",
-    "near_columns",
-    "product",
-    "shared",
-    "convert",
-    "tile",
-    "byte_product",
-    "byte_entry",
-    "row",
-    "cell",
-    "near_cell",
-    "rotate",
-    "atom",
-    "gather",
-)
+_FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhead", "probe_overhead")
+"""What differs little between machines; all else is measured."""
 
 
 def _between(near: float, far: float, n_values: int) -> float:
     part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
     return near + min(max(part, 0.0), 1.0) * (far - near)
+
+
+def _measured() -> set[str]:
+    return {field.name for field in fields(Costs)} - set(_FIXED)
 
 
 def measure_costs() -> Costs:
@@ -220,7 +203,7 @@ def costs() -> Costs:
     path = _cache_file()
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-        if saved["version"] == __version__ and saved["costs"].keys() == set(_MEASURED):
+        if saved["version"] == __version__ and saved["costs"].keys() == _measured():
             return replace(Costs(), **_parse(json.dumps(saved["costs"]), str(path)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass  # nothing usable was kept: measure
@@ -228,7 +211,7 @@ def costs() -> Costs:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.part")
-        kept = {name: getattr(measured, name) for name in _MEASURED}
+        kept = {name: getattr(measured, name) for name in _measured()}
         temporary.write_text(json.dumps({"version": __version__, "costs": kept}), encoding="utf-8")
         temporary.replace(path)
     except OSError:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
+from banditmips.core.answer import Direct, Times
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.direct import Direct
 from banditmips.core.loop import Outcome
 from banditmips.core.products import best_of, best_of_all, best_of_rows
 from banditmips.core.survivors import Survivors
@@ -94,6 +94,8 @@ class DirectSearch:
         Whether these atoms and options are of the plain kind.
     contiguous : bool
         Whether rows of the atoms lie one after another.
+    compiled : Direct or None
+        What looks at a query and its certain bounds, where races may pay.
     times : Times or None
         What the steps of a race take; None where all products take less than any race.
     certain_time : float
@@ -103,7 +105,8 @@ class DirectSearch:
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
         self.k, self.options = k, options
         self.serves = self.is_plain(atoms, k, options)
-        self._direct = self.times = None
+        self.compiled: Direct | None = None
+        self.times: Times | None = None
         self.contiguous, self.certain_time = False, 0.0
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
@@ -127,17 +130,12 @@ class DirectSearch:
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.times, self.certain_time, self._n_sharing = times, 0.5 * n * times.atom, n_queries
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
-            self._direct = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
-
-    @property
-    def compiled(self) -> Direct | None:
-        """What looks at a query and its certain bounds, where races may pay."""
-        return self._direct
+            self.compiled = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
     @property
     def sweeps(self) -> bool:
         """Whether nothing is tried before the products with all atoms, which our own loop computes."""
-        return self.serves and self._direct is None and self._sampling == {True: None, False: None} and self._sweeps
+        return self.serves and self.compiled is None and self._sampling == {True: None, False: None} and self._sweeps
 
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""
@@ -202,11 +200,11 @@ class DirectSearch:
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
-        if self._direct is None:
+        if self.compiled is None:
             return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
-        alive = self._direct.survivors(query)
-        if self._direct.few(alive):
-            found = self._direct.finish(alive, query)
+        alive = self.compiled.survivors(query)
+        if self.compiled.few(alive):
+            found = self.compiled.finish(alive, query)
             if found is None:
                 return None
             best, n_read = found

@@ -95,7 +95,8 @@ class Query:
     # What a query on codes does without, unless it comes to nothing, is made when it is asked for.
 
     @cached_property
-    def _candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> NDArray[np.int64]:
+        """The atoms that take part."""
         n = self._atoms.store.shape[0]
         candidates = candidates_of(n, self._excluded, self._atoms.removed)
         return np.arange(n) if candidates is None else candidates
@@ -121,21 +122,16 @@ class Query:
     @property
     def n_all(self) -> int:
         """Atoms that take part, wherever they are."""
-        return self._candidates.size
+        return self.candidates.size
 
     @property
     def vector(self) -> NDArray[np.float64]:
         """The query as products with it are taken."""
         return self._query
 
-    @property
-    def candidates(self) -> NDArray[np.int64]:
-        """The atoms that take part."""
-        return self._candidates
-
     def outcome(self) -> Outcome:
         """Find the best k, or say that the full product is the better way (``handed_over``)."""
-        rows = self._candidates
+        rows = self.candidates
         if rows.size == 0:
             return Outcome(Survivors(rows, 0, self._k, False), StopReason.EXHAUSTED)
         all_wanted = self._options.delta == 0.0 or (rows.size <= self._k and self._options.rescore)
@@ -157,17 +153,18 @@ class Query:
         return Limits(options.delta, options.epsilon, options.budget, options.trace)
 
     def _survivors(self) -> Survivors:
-        return Survivors(self._candidates, self._candidates.size, self._k, self._options.absolute)
+        return Survivors(self.candidates, self.candidates.size, self._k, self._options.absolute)
 
     def handed_over(self, n_survivors: int) -> Outcome:
         """Leave it to all products."""
-        outcome = Outcome(Survivors(None, n_survivors, self._k, False), StopReason.FINISHED_EXACTLY)
+        outcome = Outcome.finished(np.empty(0, dtype=np.int64), np.empty(0), 0)
+        outcome.n_survivors = outcome.n_raced = n_survivors
         outcome.handed_over = True
         return outcome
 
     def leave_to_products(self) -> Outcome:
         """Leave it to all products, if there is anybody to find and the budget allows for them."""
-        rows = self._candidates
+        rows = self.candidates
         if rows.size == 0 or not self._affordable(self._exact.cost(rows), 0):
             return self.outcome()
         return self.handed_over(rows.size)
@@ -186,8 +183,8 @@ class Query:
         product_map = self._situation.product_map()
         assert product_map is not None
         times = self._times()
-        if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self._candidates), 0):
-            return self.handed_over(self._candidates.size)
+        if self._codes_cannot_pay(times) and self._affordable(self._exact.cost(self.candidates), 0):
+            return self.handed_over(self.candidates.size)
         return answer(known_of(atoms), self._survivors(), self._query, product_map, self._exact, self._limits(), times)
 
     def _times(self) -> Times:
@@ -195,7 +192,7 @@ class Query:
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take too little time for a race on codes, or are all 0."""
-        codes, n = self._atoms.codes, self._candidates.size
+        codes, n = self._atoms.codes, self.candidates.size
         assert codes is not None
         pays = is_worth_a_race(costs(), times, codes, n, self._k, self.n_sharing)
         return times.full > 0.0 and (not pays or self._situation.support.size == 0)
@@ -208,8 +205,8 @@ class Query:
         if self._are_few(rows):
             return Outcome.finished(rows, self._exact.scores(rows), self._exact.cost(rows))
         why = self.why_exactly()
-        if why is not None and self._affordable(self._exact.cost(self._candidates), 0):
-            return self.handed_over(self._candidates.size)
+        if why is not None and self._affordable(self._exact.cost(self.candidates), 0):
+            return self.handed_over(self.candidates.size)
         options = self._options
         contest = Contest(rows, self._atoms.facts, self._k, options.absolute, self._limits())
         ways = make_ways(self._situation, rows.size, self._choice.schedule)
@@ -227,7 +224,7 @@ class Query:
 
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
-        return self._candidates if self._candidates.size <= self._k else self._bounded().row_array.copy()
+        return self.candidates if self.candidates.size <= self._k else self._bounded().row_array.copy()
 
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
@@ -241,16 +238,16 @@ class Query:
         options, store = self._options, self._atoms.store
         if options.minimise != "time" or not options.rescore or not isinstance(store, DenseStore):
             return False
-        if rows.size == self._candidates.size or not self._affordable(self._exact.cost(rows), 0):
+        if rows.size == self.candidates.size or not self._affordable(self._exact.cost(rows), 0):
             return False
         plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
-        return plan.rows_take_less(rows.size, least_sample(options, self._k, self._candidates.size))
+        return plan.rows_take_less(rows.size, least_sample(options, self._k, self.candidates.size))
 
     def why_exactly(self) -> str | None:
         """Say why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
         if why is None:
-            self._choice = self._situation.plan_in_memory(self._candidates.size)
+            self._choice = self._situation.plan_in_memory(self.candidates.size)
             why = self._choice.why_not
         return why
 
@@ -297,7 +294,7 @@ class Query:
     @property
     def takes_products(self) -> bool:
         """Whether the products with all atoms would tell all scores."""
-        covers_all = self._candidates.size == self._atoms.store.shape[0]
+        covers_all = self.candidates.size == self._atoms.store.shape[0]
         return covers_all and self._situation.product_map() is not None
 
     @property
@@ -317,9 +314,9 @@ class Query:
                 rows, scores = best_of_products(
                     found.products, rounding, product_map, self._exact.scores, self._k, self._options.absolute
                 )
-        rows = self._candidates if rows is None else rows
+        rows = self.candidates if rows is None else rows
         scores = self._exact.scores(rows) if scores is None else scores
-        cost = self._exact.cost(self._candidates) + found.n_scored * self._situation.support.size
+        cost = self._exact.cost(self.candidates) + found.n_scored * self._situation.support.size
         self.ended = Outcome.finished(rows, scores, cost, begun)
         if found.n_scored:
             self.ended.n_survivors, self.ended.delta_spent = found.n_scored, self._options.delta
@@ -334,7 +331,7 @@ class Query:
         why = self.why_exactly()
         if why is not None:
             return "\n".join([*lines, f"way: all products, because {why}"])
-        ways = make_ways(self._situation, self._candidates.size)
+        ways = make_ways(self._situation, self.candidates.size)
         lines += [f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways)]
         expects = self._choice.expects
         return "\n".join(lines if expects is None else [*lines, f"because: {expects}"])
@@ -342,7 +339,7 @@ class Query:
     def _explain_codes(self) -> list[str]:
         codes, times = self._atoms.codes, self._times()
         assert codes is not None
-        n = self._candidates.size
+        n = self.candidates.size
         left = self._certain_survivors().size
         bits = f"{codes.n_cells} signs" + (f" and {codes.n_bits} bits of each coordinate" if codes.n_bits > 1 else "")
         known = "means and norms" if self._atoms.axes is None else "means, norms and axes"

@@ -29,6 +29,7 @@ __all__ = [
     "OBJECTIVE_CODES",
     "check_needs",
     "compares_pairs",
+    "indicator",
     "least_sample",
     "make_rule",
     "make_sampler",
@@ -126,13 +127,13 @@ def make_sampler(
     """
     d = query.size
     if support.size == 0:
-        return UniformSampler(d, options.seed, _indicator(support, d))
+        return UniformSampler(d, options.seed, indicator(support, d))
     on_support = query if support.size == d else query[support]
     name = resolve_sampling(options, on_support, has_cache)
     if name == "sorted":
         return SortedSampler(support, query)
     if name == "uniform" and not options.replacement:
-        return UniformSampler(d, options.seed, None if support.size == d else _indicator(support, d))
+        return UniformSampler(d, options.seed, None if support.size == d else indicator(support, d))
     if name == "uniform":
         weights = np.ones(support.size)
     elif name == "weighted":
@@ -148,7 +149,8 @@ def make_sampler(
     return BottomKSampler(support, weights, options.seed)
 
 
-def _indicator(support: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
+def indicator(support: NDArray[np.int64], d: int) -> NDArray[np.bool_]:
+    """Say of each of d coordinates whether it is one of these."""
     inside = np.zeros(d, dtype=np.bool_)
     inside[support] = True
     return inside

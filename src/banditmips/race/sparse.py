@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _MOST_SUMS = 1 << 23
 """Products that are held at a time, 64 MB of them (but those of `WIDTH` queries always)."""
 
 
-class SparseAnswer:
+class SparseAnswer(NamedTuple):
     """The best rows of one query, best first, with their scores; how many took part; and what it took.
 
     Attributes
@@ -49,17 +49,10 @@ class SparseAnswer:
         A number, or what counts when the number is asked for: that may take as long as the products.
     """
 
-    __slots__ = ("indices", "n_candidates", "n_multiplies", "scores")
-
-    def __init__(
-        self,
-        indices: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        n_candidates: int,
-        n_multiplies: int | Callable[[], int],
-    ) -> None:
-        self.indices, self.scores = indices, scores
-        self.n_candidates, self.n_multiplies = n_candidates, n_multiplies
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    n_candidates: int
+    n_multiplies: int | Callable[[], int]
 
 
 class _Seen:

@@ -18,7 +18,7 @@ from banditmips.core.sample_source import SampleSource
 from banditmips.core.survivors import Survivors
 from banditmips.race.line_reader import LineReader
 from banditmips.race.lines import QueryLines
-from banditmips.race.rules import compares_pairs, make_sampler, name_of_bound
+from banditmips.race.rules import compares_pairs, indicator, make_sampler, name_of_bound
 from banditmips.race.sampled import Contest, Problem, Reader
 from banditmips.race.sampling import Sampler, UniformSampler, unevenness
 from banditmips.race.schedule import MOST_LINES, LimitedSchedule, LineSchedule, PackedSchedule, Schedule
@@ -108,10 +108,7 @@ def _packed_way(situation: Situation, store: PackedStore, n_candidates: int) -> 
     query, support, seed = situation.query, situation.support, situation.options.seed
     cache, layout = situation.atoms.cache, store.layout
     everywhere = support.size == query.size or situation.takes_uniform(query)
-    inside = None
-    if not everywhere:  # mostly zeros, which are passed over
-        inside = np.zeros(query.size, dtype=np.bool_)
-        inside[support] = True
+    inside = None if everywhere else indicator(support, query.size)  # mostly zeros, which are passed over
     population = query.size if inside is None else support.size
     n_packed = store.order.size if inside is None else int(np.count_nonzero(inside[store.order]))
     schedule = PackedSchedule(
