@@ -62,6 +62,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
         return "zarr"
     suffix = Path(text).suffix.lower()
     if suffix not in FILE_KINDS:
+        if os.path.isdir(text):
+            raise ValueError(f"{text}: is a folder, and holds neither a Zarr array nor a group of them")
         known = ", ".join(FILE_KINDS)
         raise ValueError(f"{text}: cannot read a file with suffix {suffix!r}; known are {known}")
     return FILE_KINDS[suffix]

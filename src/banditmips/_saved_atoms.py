@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,39 @@ def find_file(
 
     Raises
     ------
-    FileNotFoundError
-        If there is nothing.
+    OSError
+        If there is nothing, or the system does not open it.
     CorruptFileError
         If it is not what it was. Of a file in its old place size and time of change tell that; of one in another
         place, whose time means nothing, its size and a sample of its entries.
     """
+    with _naming_index(index_path):
+        return _find_file(index_path, told, states, given)
+
+
+_ADVICE = "say where they are, as in load(..., atoms=...), or fit anew"
+
+
+@contextmanager
+def _naming_index(index_path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors about the file with the atoms begin with the index that was to be loaded, and end with what to do."""
+    name = os.fspath(index_path)
+    try:
+        yield
+    except OSError as error:
+        if error.filename == name:
+            raise
+        problem = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        problem = f"its atoms cannot be read: {problem}: {_ADVICE}"
+        raise type(error)(error.errno or errno.EIO, problem, name) from error
+    except ValueError as error:
+        has_advice = "fit anew" in str(error)
+        raise CorruptFileError(name, "its atoms", str(error) if has_advice else f"{error}: {_ADVICE}") from error
+
+
+def _find_file(
+    index_path: str | os.PathLike[str], told: dict[str, Any], states: NDArray[np.int64], given: AtomsPlace | None
+) -> PartStore | PackedStore:
     from banditmips._opening import open_again
     from banditmips.atoms.origin import sample_of
 
