@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from banditmips._direct import batch_directly, of_outcome, on_cache
 from banditmips._ends import negative
+from banditmips._padding import check_room
 from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._shared import SharedProducts, finish_by_products
 from banditmips._threads import helped_by, map_in_order
@@ -75,6 +76,7 @@ def _run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
     checked = not atom_set.unchecked
+    check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked)
     codes = code_search(atom_set, k, options)

@@ -15,6 +15,7 @@ from banditmips._ends import at_ends
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
+from banditmips._padding import check_room, widened
 from banditmips._progress import progress_bar
 from banditmips._queries import empty_batch
 from banditmips._result import SearchResult
@@ -299,8 +300,8 @@ class DistributedMIPS:
         """
         reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
         chosen = _make_options(self._options, options)
-        k = check_k(k)
         n, d = self.n_atoms, self.n_coordinates
+        k = check_k(k)
         check_range(self._known_range, chosen)
         if chosen.budget is not None and chosen.budget < n:
             raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {chosen.budget}")
@@ -308,13 +309,14 @@ class DistributedMIPS:
         works: list[Work] = []
         exchanges: list[int] = []
 
-        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-            return self._find_largest(queries, k, chosen, mask, works, exchanges)
+        def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
+            return self._find_largest(queries, wanted, chosen, mask, works, exchanges)
 
         with _quiet_about_queries():
-            found = at_ends(find, (n, d), queries, mask, chosen).labelled(chosen.seed, (n, d), self._ids)
+            found = at_ends(find, (n, d), queries, k, mask, chosen).labelled(chosen.seed, (n, d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
-        return DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
+        result = DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
+        return widened(result, k, chosen.ends)
 
     def _find_largest(
         self,
@@ -329,6 +331,7 @@ class DistributedMIPS:
         n, d = self.n_atoms, self.n_coordinates
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
+        check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
         _check_finite(rows, single)
         checked = bool(self._settings["validate"])
         results: list[SearchResult] = []
