@@ -152,8 +152,17 @@ def open_again(origin: Origin) -> PartStore | PackedStore:
     if kind in READ_WHOLE:
         raise ValueError(f"{origin.path}: a {kind} file can only be read whole, and no index was fitted to such a one")
     store = _open_in_place(kind, origin.path, origin.dataset, origin.memory_limit, origin.missing_chunks)
+    if origin.rows is not None:
+        store = _rows_of(store, origin.rows)
     store.origin = origin
     return store
+
+
+def _rows_of(whole: PartStore | PackedStore, rows: tuple[int, int]) -> PartStore | PackedStore:
+    from banditmips.atoms.parts import PartStore
+    from banditmips.atoms.rows import RowRange
+
+    return RowRange(whole, *rows) if isinstance(whole, PartStore) else whole.row_range(*rows)
 
 
 def shape_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -187,18 +196,16 @@ def even_cuts(n: int, n_parts: int) -> list[int]:
 
 def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
     """Open a range of the rows of a file, as `open_atoms` does: a small one is read at once."""
-    from banditmips._tables import read_matrix
-    from banditmips._validate import as_store
+    from banditmips.atoms.origin import Origin
     from banditmips.atoms.parts import PartStore
-    from banditmips.atoms.rows import RowRange
 
-    kind = kind_of(path)
-    if kind in READ_WHOLE:
+    if kind_of(path) in READ_WHOLE:
+        from banditmips._tables import read_matrix
+        from banditmips._validate import as_store
+
         return as_store(read_matrix(path, None, header=None)[slice(*rows)])
-    whole = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
-    if not isinstance(whole, PartStore):
-        return whole.row_range(*rows)
-    return whole_if_small(RowRange(whole, *rows), DEFAULT_MEMORY_LIMIT)
+    store = open_again(Origin.of(path, None, DEFAULT_MEMORY_LIMIT, "error", rows))
+    return whole_if_small(store, DEFAULT_MEMORY_LIMIT) if isinstance(store, PartStore) else store
 
 
 def _check_options(memory_limit: object, missing_chunks: object) -> None:
