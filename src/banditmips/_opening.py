@@ -58,6 +58,8 @@ READ_WHOLE = ("npz", "csv")
 def kind_of(path: str | os.PathLike[str]) -> str:
     """Recognise a file, a folder or a URL."""
     text = os.fspath(path)
+    if not text:
+        raise ValueError("the path of a file must not be empty, got ''")
     if "://" in text or any(os.path.exists(os.path.join(text, name)) for name in ("zarr.json", ".zarray", ".zgroup")):
         return "zarr"
     suffix = Path(text).suffix.lower()

@@ -60,15 +60,15 @@ def _filled(found: NDArray[Any], k: int, filling: Any) -> NDArray[Any]:
     return wide
 
 
-def check_room(k: int, n_queries: int, advice: str) -> None:
-    """Raise if indices and scores alone would take more memory than there is.
+def check_room(k: int, n_queries: int, advice: str, each: int = _BYTES_OF_A_PLACE) -> None:
+    """Raise if results of k places would take more memory than there is, at so many bytes `each`.
 
     Linux gives memory to whoever asks, and ends the process that uses it.
     """
-    taken, there = _BYTES_OF_A_PLACE * k * n_queries, memory_bytes()
+    taken, there = each * k * n_queries, memory_bytes()
     if there is not None and taken > there:
-        what = f"indices and scores of k={k} for {n_queries} {'query' if n_queries == 1 else 'queries'}"
-        problem = f"{what} take {taken / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB of memory"
+        what = f"results of k={k} for {n_queries} {'query' if n_queries == 1 else 'queries'}"
+        problem = f"{what} take at least {taken / 1e9:,.1f} GB, and there are {there / 1e9:,.1f} GB of memory"
         raise MemoryError(f"{problem}: {advice}")
 
 

@@ -108,6 +108,8 @@ def _naming_index(index_path: str | os.PathLike[str]) -> Iterator[None]:
         problem = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
         problem = f"its atoms cannot be read: {problem}: {_ADVICE}"
         raise type(error)(error.errno or errno.EIO, problem, name) from error
+    except ImportError as error:
+        raise ImportError(f"{name}: its atoms: {error}") from error
     except ValueError as error:
         has_advice = "fit anew" in str(error)
         raise CorruptFileError(name, "its atoms", str(error) if has_advice else f"{error}: {_ADVICE}") from error

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from banditmips._options import PursuitMethod
-from banditmips.estimators._checks import seed_of
+from banditmips.estimators._checks import check_most, seed_of
 from banditmips.pursuit import MatchingPursuit as _Pursuit
 
 __all__ = ["MatchingPursuit"]
@@ -72,6 +72,7 @@ class MatchingPursuit(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def fit(self, X: Any, y: object = None) -> Self:
         """Read the dictionary, one atom in each row. `y` is not used."""
         self.components_ = validate_data(self, X)
+        check_most("n_nonzero_coefs", self.n_nonzero_coefs, len(self.components_))
         self.pursuit_ = _Pursuit(
             self.n_nonzero_coefs,
             self.tol,
@@ -91,7 +92,11 @@ class MatchingPursuit(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Return the sums of atoms that coefficients of shape (m, n) stand for: shape (m, d)."""
         check_is_fitted(self)
-        sums: NDArray[np.float64] = np.asarray(X) @ self.components_
+        coefficients = check_array(X)
+        if coefficients.shape[1] != len(self.components_):
+            expected = f"a coefficient for each of the {len(self.components_)} atoms in a row"
+            raise ValueError(f"X must hold {expected}, got shape {coefficients.shape}")
+        sums: NDArray[np.float64] = coefficients @ self.components_
         return sums
 
     def score(self, X: Any, y: object = None) -> float:
