@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips import _padding
+from banditmips._methods import plan_methods
 from banditmips._search_options import check_choice
 from banditmips.cli import app
 from banditmips.estimators import MatchingPursuit, MIPSNeighbors
@@ -105,6 +106,33 @@ def test_a_protocol_that_is_not_installed_is_no_damage(monkeypatch):
     monkeypatch.setattr(zarr, "open", not_installed)
     with pytest.raises(ImportError, match=r"s3://bucket/atoms\.zarr: Install s3fs to access S3"):
         bm.open_atoms("s3://bucket/atoms.zarr")
+
+
+def test_groups_and_closed_files_of_other_libraries(tmp_path):
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    with h5py.File(tmp_path / "atoms.h5", "w") as file:
+        file["good"], file["other"] = ATOMS, ATOMS
+        dataset = file["good"]
+        with pytest.raises(TypeError, match=r"atoms is a group, .*as group\[name\]; it holds 'good', 'other'"):
+            bm.search(file, QUERIES)
+    with pytest.raises(ValueError, match="atoms is an HDF5 dataset whose file is closed"):
+        bm.BanditMIPS().fit(dataset)
+    with pytest.raises(TypeError, match=r"atoms is a group, .*it holds None"):
+        bm.search(zarr.create_group(tmp_path / "group.zarr"), QUERIES)
+
+
+def test_a_saved_index_is_no_file_of_atoms(tmp_path):
+    bm.BanditMIPS().fit(ATOMS).save(tmp_path / "atoms.bm")
+    with pytest.raises(
+        ValueError, match=r"atoms\.bm: is no file of atoms; a saved index is opened by banditmips\.load"
+    ):
+        bm.search(tmp_path / "atoms.bm", QUERIES)
+
+
+def test_the_name_of_one_method_is_not_many_letters():
+    assert [method.key for method in plan_methods("naive")] == ["naive"]
+    with pytest.raises(ValueError, match="there is no method 'nave'; did you mean 'naive'"):
+        plan_methods("nave")
 
 
 def test_a_batch_is_indexed_by_a_number():

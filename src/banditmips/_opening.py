@@ -66,6 +66,8 @@ def kind_of(path: str | os.PathLike[str]) -> str:
     if suffix not in FILE_KINDS:
         if os.path.isdir(text):
             raise ValueError(f"{text}: is a folder, and holds neither a Zarr array nor a group of them")
+        if suffix == ".bm" and os.path.isfile(text):
+            raise ValueError(f"{text}: is no file of atoms; a saved index is opened by banditmips.load")
         known = ", ".join(FILE_KINDS)
         raise ValueError(f"{text}: cannot read a file with suffix {suffix!r}; known are {known}")
     return FILE_KINDS[suffix]
@@ -257,9 +259,19 @@ def store_of_foreign(atoms: Any, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> At
 
     # Whoever has such an object has imported the library that made it; nobody else should wait for that.
     h5py, zarr, pyarrow = (sys.modules.get(name) for name in ("h5py", "zarr", "pyarrow"))
+    groups = tuple(library.Group for library in (h5py, zarr) if library is not None)
+    if isinstance(atoms, groups):
+        names = ", ".join(map(repr, sorted(atoms)[:5])) if atoms else ""
+        raise TypeError(
+            f"atoms is a group, which may hold many arrays: give one, as group[name]; it holds {names or None}"
+        )
     if h5py is not None and isinstance(atoms, h5py.Dataset):
         from banditmips.atoms.hdf5 import hdf5_store
 
+        if not atoms:
+            raise ValueError(
+                "atoms is an HDF5 dataset whose file is closed: open it again, or give the path of the file"
+            )
         store = hdf5_store(atoms, memory_limit)
         if os.path.isfile(atoms.file.filename):
             store.origin = Origin.of(atoms.file.filename, atoms.name, memory_limit, "error")
