@@ -64,9 +64,9 @@ BAD_ATOMS = {
     "complex": (ATOMS.astype(complex), TypeError, ["atoms", "real numbers", "complex128"]),
     "strings": (ATOMS.astype(str), TypeError, ["atoms", "real numbers", "<U"]),
     "dates": (np.zeros((N, D), dtype="M8[s]"), TypeError, ["atoms", "real numbers", "datetime64"]),
-    "ragged lists": ([[1.0, 2.0], [3.0]], TypeError, ["atoms", "array", "inhomogeneous"]),
+    "ragged lists": ([[1.0, 2.0], [3.0]], TypeError, ["atoms", "array", "its rows differ in length"]),
     "masked array": (np.ma.masked_less(ATOMS, 0), TypeError, ["atoms", "masked array", "filled"]),
-    "nothing": (None, TypeError, ["atoms", "real numbers", "object"]),
+    "nothing": (None, TypeError, ["atoms", "must be an array", "got None"]),
     "complex sparse": (scipy.sparse.csr_array(ATOMS * 1j), TypeError, ["atoms", "real numbers", "complex128"]),
     "empty sparse": (scipy.sparse.csr_array((0, D)), ValueError, ["atoms", "empty", "(0, 40)"]),
 }
@@ -199,7 +199,7 @@ BAD_QUERIES = {
         ["queries", "real numbers", "complex128"],
     ),
     "strings": (QUERY.astype(str), TypeError, ["queries", "real numbers", "<U"]),
-    "ragged lists": ([[1.0, 2.0], [3.0]], TypeError, ["queries", "array", "inhomogeneous"]),
+    "ragged lists": ([[1.0, 2.0], [3.0]], TypeError, ["queries", "array", "its rows differ in length"]),
     "masked array": (np.ma.masked_less(QUERY, 0), TypeError, ["queries", "masked array", "filled"]),
 }
 

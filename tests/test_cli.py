@@ -420,10 +420,11 @@ def on_terminal(*arguments, until=None):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     command = [*COMMAND, *(str(argument) for argument in arguments)]
-    # A session of its own, with the terminal as its controlling one: only so does Ctrl-C send a signal.
+    # A session of its own, with the terminal as its controlling one: only so does Ctrl-C send a signal. Where tests run
+    # in the background, a shell has told them to take no notice of it.
     process = subprocess.Popen(
-        [sys.executable, "-c", "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-         "os.execv(sys.argv[1], sys.argv[1:])", *command],
+        [sys.executable, "-c", "import fcntl, os, signal, sys, termios; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+         "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])", *command],
         stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
     )  # fmt: skip
     os.close(theirs)

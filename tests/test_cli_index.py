@@ -160,7 +160,8 @@ def test_atoms_that_were_moved_are_named(in_file, atoms, queries):
     assert "60 x 500 atoms" in run("index", "info", in_file, "--atoms", "others.npy").stdout
     assert run("index", "verify", in_file).exit_code == 0  # which needs no atoms
     np.save("others.npy", -atoms)
-    check_error(run("index", "info", in_file, "--atoms", "others.npy"), f"{Path('others.npy').absolute()}: sample of")
+    others = Path("others.npy").absolute()
+    check_error(run("index", "info", in_file, "--atoms", "others.npy"), f"atoms.bm: its atoms: {others}: sample of")
 
 
 def test_info_counts_removed_atoms(built):

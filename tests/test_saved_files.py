@@ -268,6 +268,9 @@ EDITS = {
     "another way to read": lambda about, arrays: about["files"][0].update(missing_chunks="zeros"),
     "another shape": lambda about, arrays: about["files"][0].update(shape=[N, D - 1]),
     "another number of atoms": lambda about, arrays: about.update(shape=[N + 1, D]),
+    "rows that are none": lambda about, arrays: about["files"][0].update(rows=[3, 3]),
+    "rows of another type": lambda about, arrays: about["files"][0].update(rows=[0, True]),
+    "rows that are not those": lambda about, arrays: about["files"][0].update(rows=[1, N]),
     "no states": lambda about, arrays: arrays.pop("atoms0_states"),
     "states of nothing": lambda about, arrays: arrays.update(atoms0_states=np.empty((0, 2), dtype=np.int64)),
     "states of another shape": lambda about, arrays: arrays.update(atoms0_states=np.zeros((1, 3), dtype=np.int64)),
@@ -281,8 +284,41 @@ def test_contents_that_cannot_be_are_an_error_whatever_the_checksums_say(edit, t
     about, arrays = copy.deepcopy(file.metadata), dict(file.arrays)
     edit(about, arrays)
     write_file(tmp_path / "edited.bm", about, arrays)
-    with pytest.raises(bm.CorruptFileError, match=r"edited\.bm: header: it is not a saved index|c\.npy: file: it "):
+    with pytest.raises(bm.CorruptFileError, match=r"edited\.bm: (header: it is not a saved index|.*c\.npy: file: it )"):
         bm.load(tmp_path / "edited.bm")
+
+
+@pytest.mark.parametrize("place", ["a folder", "an unknown suffix", "no protocol", "a file that is read whole"])
+def test_atoms_in_an_odd_place_are_an_error_that_names_the_index_and_says_what_to_do(place, tmp_path):
+    path, saved = fit_and_save(tmp_path, "c.npy")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "atoms.xyz").touch()
+    (tmp_path / "atoms.csv").touch()
+    elsewhere, problem = {
+        "a folder": (str(tmp_path / "folder"), "folder: is a folder, and holds neither a Zarr array nor a group"),
+        "an unknown suffix": (str(tmp_path / "atoms.xyz"), r"cannot read a file with suffix '\.xyz'"),
+        "no protocol": ("nowhere://atoms.zarr", "nowhere://atoms.zarr"),
+        "a file that is read whole": (str(tmp_path / "atoms.csv"), "a csv file can only be read whole"),
+    }[place]
+    file = read_file(saved)
+    about = copy.deepcopy(file.metadata)
+    about["files"][0].update(path=elsewhere)
+    write_file(tmp_path / "edited.bm", about, dict(file.arrays))
+    match = rf"edited\.bm: its atoms: .*{problem}.*: say where they are, as in load\(.*\), or fit anew"
+    with pytest.raises(bm.CorruptFileError, match=match) as error:
+        bm.load(tmp_path / "edited.bm")
+    assert error.value.path == str(tmp_path / "edited.bm")
+    assert bm.load(tmp_path / "edited.bm", atoms=path).search(QUERY).indices[0] == BEST[0]
+
+
+def test_what_the_system_says_of_the_atoms_comes_with_the_index(tmp_path):
+    path, saved = fit_and_save(tmp_path, "c.npy")
+    path.unlink()
+    path.mkdir()
+    match = r"its atoms cannot be read: .*c\.npy: Is a directory: say where they are.*index\.bm"
+    with pytest.raises(IsADirectoryError, match=match) as error:
+        bm.load(saved)
+    assert error.value.filename == str(saved)
 
 
 def test_what_cannot_be_saved_or_named_is_an_error(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from banditmips._options import Ends
+from banditmips._padding import at_most
 from banditmips._result import SearchResult, Trace
 from banditmips._validate import Options, as_finite, as_mask, as_queries
 from banditmips.atoms import guard_of
@@ -19,9 +20,10 @@ __all__ = ["at_ends", "negative"]
 
 
 def at_ends(
-    find: Callable[[ArrayLike, ArrayLike | None], SearchResult],
+    find: Callable[[ArrayLike, int, ArrayLike | None], SearchResult],
     shape: tuple[int, int],
     queries: ArrayLike,
+    k: int,
     mask: ArrayLike | None,
     options: Options,
     check_read: Callable[[], None] = lambda: None,
@@ -30,12 +32,13 @@ def at_ends(
 
     Parameters
     ----------
-    find : (queries, mask) -> SearchResult
+    find : (queries, k, mask) -> SearchResult
         Finds the largest.
     shape : (n, d)
         Of the atoms.
-    queries, mask
-        As the user gave them.
+    queries, k, mask
+        As the user gave them. Where there are fewer than k atoms, the result has as many places as there are atoms:
+        `widened` fills the others, when all else is done.
     options : Options
         For both ends, queries and their negatives are one batch, so that whatever a batch shares is shared by the ends.
         The result of the largest then holds that of the smallest.
@@ -46,7 +49,7 @@ def at_ends(
     started = time.perf_counter()
     guard = guard_of(queries)
     try:
-        found = _at_ends(find, shape, queries, mask, options.ends)
+        found = _at_ends(find, shape, queries, at_most(k, shape[0]), mask, options.ends)
     finally:
         check_read()
         if guard is not None:
@@ -55,14 +58,15 @@ def at_ends(
 
 
 def _at_ends(
-    find: Callable[[ArrayLike, ArrayLike | None], SearchResult],
+    find: Callable[[ArrayLike, int, ArrayLike | None], SearchResult],
     shape: tuple[int, int],
     queries: ArrayLike,
+    k: int,
     mask: ArrayLike | None,
     ends: Ends,
 ) -> SearchResult:
     if ends == "largest":
-        return find(queries, mask)
+        return find(queries, k, mask)
     rows, single = as_queries(queries, shape[1])
     masks = as_mask(mask, shape[0], len(rows), single)
     if rows.dtype not in (np.float32, np.float64) or not np.isfinite(rows).all():
@@ -71,9 +75,9 @@ def _at_ends(
     turned = negative(rows)
     if ends == "smallest":
         if single:
-            return _negated(find(turned[0], None if masks is None else masks[0]))
-        return _negated(find(turned, masks))
-    both = find(np.concatenate([rows.astype(turned.dtype, copy=False), turned]), _twice(masks))
+            return _negated(find(turned[0], k, None if masks is None else masks[0]))
+        return _negated(find(turned, k, masks))
+    both = find(np.concatenate([rows.astype(turned.dtype, copy=False), turned]), k, _twice(masks))
     if single:
         return replace(both[0], smallest=_negated(both[1]))
     m = len(rows)

@@ -14,6 +14,7 @@ __all__ = [
     "CorruptFileError",
     "FileState",
     "FileWatch",
+    "check_path",
     "check_target",
     "open_regular",
     "read_at",
@@ -48,8 +49,15 @@ _SPECIAL = {
 }
 
 
+def check_path(path: object) -> None:
+    """Raise if this is no path at all."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a string or a pathlib.Path, got {path!r}")
+
+
 def check_target(path: str | os.PathLike[str]) -> None:
     """Raise if there is something that must not be replaced by a file: a folder, a FIFO, a device, a socket."""
+    check_path(path)
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -63,6 +71,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading; a FIFO or a device is refused at once, where `open` might wait for ever."""
+    check_path(path)
     name = os.fspath(path)
     # Without this flag, opening a FIFO would wait for somebody to write to it.
     file = open(name, "rb", opener=lambda n, flags: os.open(n, flags | getattr(os, "O_NONBLOCK", 0)))  # noqa: SIM115

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Ids", "joined_ids"]
+__all__ = ["Ids", "joined_ids", "no_id"]
 
 _NO_ATOM: dict[str, Any] = {"i": -1, "U": ""}
 """What stands in a result for an index of -1, by the kind of the ids."""
@@ -47,7 +47,7 @@ class Ids:
         found: NDArray[Any] = self.values[indices]
         missing = indices < 0
         if missing.any():
-            found[missing] = _NO_ATOM[self.values.dtype.kind]
+            found[missing] = no_id(found)
         return found
 
     def joined(self, ids: Any, n_new: int) -> Ids:
@@ -111,6 +111,11 @@ class Ids:
         if values.shape != (n,):
             raise ValueError(f"its ids have shape {values.shape}")
         return cls(values, removed)
+
+
+def no_id(ids: NDArray[Any]) -> Any:
+    """Return what stands among such ids where there is no atom."""
+    return _NO_ATOM[ids.dtype.kind]
 
 
 def _kind(values: NDArray[Any]) -> str:

@@ -26,6 +26,7 @@ from banditmips._options import (
     Sigma,
     suggests_names,
 )
+from banditmips._padding import widened
 from banditmips._queries import explain_query, run_queries
 from banditmips._result import SearchResult
 from banditmips._threads import ForkedLock
@@ -296,20 +297,19 @@ class BanditMIPS:
         SearchResult
             The failure probability ``delta`` holds for each query.
         """
-        chosen = self._parameters.of_call(options)
-        fitted = self._fitted
+        chosen, fitted = self._parameters.of_call(options), self._fitted
         kinds = fitted.prepared.get("plain") if mask is None else None
         if kinds and self._file is None:
             plain: SearchResult | None = answer_plainly(kinds, fitted.store.array, queries, k, (chosen,))  # type: ignore[attr-defined]
             if plain is not None:
                 return plain if fitted.ids is None else plain.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
-        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-            short, n_spent = directly(fitted, queries, k, chosen) if mask is None else (None, None)
-            return run_queries(fitted, queries, k, chosen, mask, n_spent) if short is None else short
+        def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
+            short, n_spent = directly(fitted, queries, wanted, chosen) if mask is None else (None, None)
+            return run_queries(fitted, queries, wanted, chosen, mask, n_spent) if short is None else short
 
-        found = at_ends(find, fitted.store.shape, queries, mask, chosen, partial(self._check_read, fitted))
-        return found.labelled(chosen.seed, fitted.store.shape, fitted.ids)
+        found = at_ends(find, fitted.store.shape, queries, k, mask, chosen, partial(self._check_read, fitted))
+        return widened(found.labelled(chosen.seed, fitted.store.shape, fitted.ids), k, chosen.ends)
 
     def explain(self, query: ArrayLike, k: int = 1) -> str:
         """Say in words how a query would be answered: which way, and what the planner expects it to cost.

@@ -77,7 +77,7 @@ def plan_methods(
     keys: Iterable[str] | None = None, parameters: Mapping[str, Mapping[str, Any]] | None = None, seed: int = 0
 ) -> list[Method]:
     """Return the methods with their parameters, each once; raise for what can be seen to be wrong before any runs."""
-    wanted = list(dict.fromkeys(METHODS if keys is None else keys))
+    wanted = list(dict.fromkeys(METHODS if keys is None else [keys] if isinstance(keys, str) else keys))
     given = parameters or {}
     if not wanted:
         raise ValueError(f"methods must name at least one of {', '.join(METHODS)}")

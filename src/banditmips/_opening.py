@@ -58,10 +58,16 @@ READ_WHOLE = ("npz", "csv")
 def kind_of(path: str | os.PathLike[str]) -> str:
     """Recognise a file, a folder or a URL."""
     text = os.fspath(path)
+    if not text:
+        raise ValueError("the path of a file must not be empty, got ''")
     if "://" in text or any(os.path.exists(os.path.join(text, name)) for name in ("zarr.json", ".zarray", ".zgroup")):
         return "zarr"
     suffix = Path(text).suffix.lower()
     if suffix not in FILE_KINDS:
+        if os.path.isdir(text):
+            raise ValueError(f"{text}: is a folder, and holds neither a Zarr array nor a group of them")
+        if suffix == ".bm" and os.path.isfile(text):
+            raise ValueError(f"{text}: is no file of atoms; a saved index is opened by banditmips.load")
         known = ", ".join(FILE_KINDS)
         raise ValueError(f"{text}: cannot read a file with suffix {suffix!r}; known are {known}")
     return FILE_KINDS[suffix]
@@ -150,8 +156,17 @@ def open_again(origin: Origin) -> PartStore | PackedStore:
     if kind in READ_WHOLE:
         raise ValueError(f"{origin.path}: a {kind} file can only be read whole, and no index was fitted to such a one")
     store = _open_in_place(kind, origin.path, origin.dataset, origin.memory_limit, origin.missing_chunks)
+    if origin.rows is not None:
+        store = _rows_of(store, origin.rows)
     store.origin = origin
     return store
+
+
+def _rows_of(whole: PartStore | PackedStore, rows: tuple[int, int]) -> PartStore | PackedStore:
+    from banditmips.atoms.parts import PartStore
+    from banditmips.atoms.rows import RowRange
+
+    return RowRange(whole, *rows) if isinstance(whole, PartStore) else whole.row_range(*rows)
 
 
 def shape_of_file(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -185,18 +200,16 @@ def even_cuts(n: int, n_parts: int) -> list[int]:
 
 def open_rows(path: str | os.PathLike[str], rows: tuple[int, int]) -> AtomStore:
     """Open a range of the rows of a file, as `open_atoms` does: a small one is read at once."""
-    from banditmips._tables import read_matrix
-    from banditmips._validate import as_store
+    from banditmips.atoms.origin import Origin
     from banditmips.atoms.parts import PartStore
-    from banditmips.atoms.rows import RowRange
 
-    kind = kind_of(path)
-    if kind in READ_WHOLE:
+    if kind_of(path) in READ_WHOLE:
+        from banditmips._tables import read_matrix
+        from banditmips._validate import as_store
+
         return as_store(read_matrix(path, None, header=None)[slice(*rows)])
-    whole = _open_in_place(kind, path, None, DEFAULT_MEMORY_LIMIT, "error")
-    if not isinstance(whole, PartStore):
-        return whole.row_range(*rows)
-    return whole_if_small(RowRange(whole, *rows), DEFAULT_MEMORY_LIMIT)
+    store = open_again(Origin.of(path, None, DEFAULT_MEMORY_LIMIT, "error", rows))
+    return whole_if_small(store, DEFAULT_MEMORY_LIMIT) if isinstance(store, PartStore) else store
 
 
 def _check_options(memory_limit: object, missing_chunks: object) -> None:
@@ -246,9 +259,19 @@ def store_of_foreign(atoms: Any, memory_limit: int = DEFAULT_MEMORY_LIMIT) -> At
 
     # Whoever has such an object has imported the library that made it; nobody else should wait for that.
     h5py, zarr, pyarrow = (sys.modules.get(name) for name in ("h5py", "zarr", "pyarrow"))
+    groups = tuple(library.Group for library in (h5py, zarr) if library is not None)
+    if isinstance(atoms, groups):
+        names = ", ".join(map(repr, sorted(atoms)[:5])) if atoms else ""
+        raise TypeError(
+            f"atoms is a group, which may hold many arrays: give one, as group[name]; it holds {names or None}"
+        )
     if h5py is not None and isinstance(atoms, h5py.Dataset):
         from banditmips.atoms.hdf5 import hdf5_store
 
+        if not atoms:
+            raise ValueError(
+                "atoms is an HDF5 dataset whose file is closed: open it again, or give the path of the file"
+            )
         store = hdf5_store(atoms, memory_limit)
         if os.path.isfile(atoms.file.filename):
             store.origin = Origin.of(atoms.file.filename, atoms.name, memory_limit, "error")

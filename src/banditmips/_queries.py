@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._direct import batch_directly, of_outcome, on_cache
+from banditmips._begun import Begun, finish_in_file
+from banditmips._direct import batch_directly, on_cache
 from banditmips._ends import negative
-from banditmips._result import SearchResult, StopReason, Trace, padded
+from banditmips._padding import check_room
+from banditmips._result import SearchResult, StopReason, padded
 from banditmips._shared import SharedProducts, finish_by_products, misses_norms
 from banditmips._threads import helped_by, map_in_order
 from banditmips._validate import (
@@ -27,14 +29,13 @@ from banditmips.atoms.metering import metered
 from banditmips.core.loop import Outcome
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import ASKED_TOGETHER, Account, begin_while_it_pays, race_again
-from banditmips.race.code_search import CodeSearch, code_search
+from banditmips.race.code_search import code_search
 from banditmips.race.direct import plain_row
 from banditmips.race.full import can_stream
 from banditmips.race.plan import TOGETHER
-from banditmips.race.query import Multiplied, Query
+from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch
-from banditmips.race.streamed import best_in_file
 from banditmips.race.together import Found
 
 __all__ = ["also_read", "check_together", "empty_batch", "explain_query", "run_queries"]
@@ -73,11 +74,12 @@ def _run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
     checked = not atom_set.unchecked
+    check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked)
     codes = code_search(atom_set, k, options)
     if single and codes.serves:
-        alone = _Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
+        alone = Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
         alone.begin(tried or 0, codes=codes)
         finish_by_products(atom_set, [alone], k, options)
         return alone.result(k, options, checked)
@@ -116,7 +118,7 @@ def _run_queries(
                 return short
         excluded = None if masks is None else masks[i]
         n_together = n_sharing if n_together is None else n_together
-        begun = _Begun(atom_set, rows[i], k, options, excluded, n_together)
+        begun = Begun(atom_set, rows[i], k, options, excluded, n_together)
         begun.where = "" if single else f"row {i}, "
         begun.begin(n_spent, races, codes)
         return begun
@@ -127,11 +129,11 @@ def _run_queries(
             return raced
     asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
     begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
-    begun_here = [one for one in begun if isinstance(one, _Begun)]
+    begun_here = [one for one in begun if isinstance(one, Begun)]
     race_again(begun_here, lambda i, n: begun_here[i].begin_again(n), n_sharing)
     waiting = [one for one in begun_here if one.waits]
     with metered() as read:
-        finish_by_products(atom_set, _finish_in_file(atom_set, waiting, k, options), k, options)
+        finish_by_products(atom_set, finish_in_file(atom_set, waiting, k, options), k, options)
     if waiting:
         waiting[0].bytes_read += read.bytes_read  # what they read together counts for the first of them
     results = [one if isinstance(one, SearchResult) else one.result(k, options, checked) for one in begun]
@@ -146,15 +148,15 @@ def _with_norms(atom_set: AtomSet, options: Options) -> AtomSet:
 
 
 def _begin_all(
-    begin: Callable[..., _Begun | SearchResult], n_queries: int, asked: int, n_jobs: int
-) -> Iterator[_Begun | SearchResult]:
+    begin: Callable[..., Begun | SearchResult], n_queries: int, asked: int, n_jobs: int
+) -> Iterator[Begun | SearchResult]:
     """Begin queries; after so many it is asked again whether races pay."""
     account: Account | None = None
     for start in range(0, n_queries, asked):
         races = account is None or account.allows_more
         numbers = range(start, min(start + asked, n_queries))
         for one in map_in_order(partial(begin, races=races), numbers, n_jobs):
-            if races and asked < n_queries and isinstance(one, _Begun) and one.full_time > 0.0:
+            if races and asked < n_queries and isinstance(one, Begun) and one.full_time > 0.0:
                 account = account or Account(one.full_time, n_queries)
                 account.add(one.ended.time_spent, one.waits)
             yield one
@@ -195,7 +197,7 @@ def _find_all(shared: SharedProducts, m: int, progress: bool) -> Found | None:
 
 
 def _raced(
-    begin: Callable[[int, int], _Begun],
+    begin: Callable[[int, int], Begun],
     account: Account,
     shared: SharedProducts,
     m: int,
@@ -291,65 +293,6 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
     if sampled or options.objective == "neg_l1":
         why = sampled[0] if sampled else f"objective={options.objective!r}"
         raise ValueError(f"bound='codes' is about codes, but {why} samples coordinates: use bound='auto'")
-
-
-class _Begun(Query):
-    """A query that was answered, or that waits for its products with all atoms; it knows what it has read."""
-
-    ended: Outcome
-    bytes_read = 0
-    where = ""
-
-    def begin(self, n_spent: int, races: bool = True, codes: CodeSearch | None = None) -> None:
-        """Begin, or begin again; `n_spent` multiplies came before. Most queries go the short way of `codes`, if any."""
-        ended, self._codes = None, codes
-        if races and codes is not None and codes.serves:
-            ended = codes.outcome(self._atoms, self._row, self._excluded, self.n_sharing)
-        if ended is None:
-            self._row = as_finite(self._row, self.where)
-            with metered() as meter:
-                ended = self.outcome() if races else self.leave_to_products()
-            self.bytes_read += meter.bytes_read
-        self.ended = ended
-        ended.n_multiplies += n_spent
-
-    def begin_again(self, n_sharing: int) -> None:
-        """Race again on codes, if it does, where so many share their products."""
-        if self.uses_codes():
-            self.n_sharing = n_sharing
-            self.begin(self.ended.n_multiplies, codes=self._codes)
-
-    @property
-    def time_spent(self) -> float:
-        """What it has taken by the plan's times."""
-        return self.ended.time_spent
-
-    def finish(self, found: Multiplied) -> None:
-        """Answer by what all products have come to."""
-        with metered() as meter:
-            super().finish(found)
-        self.bytes_read += meter.bytes_read
-
-    def result(self, k: int, options: Options, checked: bool) -> SearchResult:
-        """Put the result together."""
-        ended = self.ended
-        trace = Trace(tuple(ended.rounds), self.explain(), ended.n_raced) if options.trace else None
-        return of_outcome(ended, k, options.absolute, checked, trace, self.bytes_read)
-
-
-def _finish_in_file(atom_set: AtomSet, waiting: Sequence[_Begun], k: int, options: Options) -> Sequence[_Begun]:
-    """Answer plain queries that come together by products of bytes with the atoms of a file; the others are left."""
-    store = atom_set.store
-    is_plain = options.objective == "inner_product" and options.minimise == "time" and options.budget is None
-    if not (is_plain and options.rescore and isinstance(store, PartStore) and can_stream(store, k)):
-        return waiting
-    plain = [one for one in waiting if one.takes_products and one.sums_products]
-    for start in range(0, len(plain) if len(plain) > 1 else 0, TOGETHER):
-        some = plain[start : start + TOGETHER]
-        found = best_in_file(store, [one.vector for one in some], k, options.absolute, options.delta, options.seed)
-        for one, best in zip(some, found or (), strict=found is not None):
-            one.finish(Multiplied(rows=best.rows, n_scored=best.n_scored))
-    return [one for one in waiting if one.waits]
 
 
 def explain_query(atom_set: AtomSet, query: ArrayLike, k: int, options: Options) -> str:

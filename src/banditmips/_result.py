@@ -195,6 +195,8 @@ class SearchResult:
         """Return the result of one query of a batch."""
         if self.indices.ndim == 1:
             raise TypeError("this is the result of a single query; only a batch can be indexed")
+        if not isinstance(query, (int, np.integer)):
+            raise TypeError(f"a batch is indexed by the number of one query, got {query!r}")
         return replace(
             self,
             indices=self.indices[query],

@@ -169,6 +169,8 @@ class _DamageError(Exception):
 def _read_header(file: BinaryIO, length: int) -> bytes:
     prefix = file.read(PREFIX_SIZE)
     if not prefix.startswith(MAGIC):
+        if not prefix:
+            raise _DamageError("prefix", "not a banditmips file: it is empty")
         found = prefix[: len(MAGIC)]
         raise _DamageError("prefix", f"not a banditmips file (it starts with {found!r}, not {MAGIC!r})")
     if len(prefix) < PREFIX_SIZE:

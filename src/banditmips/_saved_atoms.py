@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ _TYPES = {
     "dtype": str,
     "sample": str,
 }
+_ROWS = "rows"
+"""What only a range of rows says of its file; other files are as the first versions wrote them."""
 
 
 def describe_file(store: PartStore | PackedStore, index_path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -41,8 +44,11 @@ def describe_file(store: PartStore | PackedStore, index_path: str | os.PathLike[
     origin = store.origin
     if origin is None:
         raise TypeError(f"atoms in a {type(store).__name__} that was not opened by its path cannot be saved")
+    about = asdict(origin)
+    rows = about.pop(_ROWS)
     return {
-        **asdict(origin),
+        **about,
+        **({} if rows is None else {_ROWS: list(rows)}),
         # So that a folder with both can be moved.
         "beside": None if origin.is_remote else _relative(origin.path, index_path),
         "shape": list(store.shape),
@@ -77,12 +83,41 @@ def find_file(
 
     Raises
     ------
-    FileNotFoundError
-        If there is nothing.
+    OSError
+        If there is nothing, or the system does not open it.
     CorruptFileError
         If it is not what it was. Of a file in its old place size and time of change tell that; of one in another
         place, whose time means nothing, its size and a sample of its entries.
     """
+    with _naming_index(index_path):
+        return _find_file(index_path, told, states, given)
+
+
+_ADVICE = "say where they are, as in load(..., atoms=...), or fit anew"
+
+
+@contextmanager
+def _naming_index(index_path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors about the file with the atoms begin with the index that was to be loaded, and end with what to do."""
+    name = os.fspath(index_path)
+    try:
+        yield
+    except OSError as error:
+        if error.filename == name:
+            raise
+        problem = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        problem = f"its atoms cannot be read: {problem}: {_ADVICE}"
+        raise type(error)(error.errno or errno.EIO, problem, name) from error
+    except ImportError as error:
+        raise ImportError(f"{name}: its atoms: {error}") from error
+    except ValueError as error:
+        has_advice = "fit anew" in str(error)
+        raise CorruptFileError(name, "its atoms", str(error) if has_advice else f"{error}: {_ADVICE}") from error
+
+
+def _find_file(
+    index_path: str | os.PathLike[str], told: dict[str, Any], states: NDArray[np.int64], given: AtomsPlace | None
+) -> PartStore | PackedStore:
     from banditmips._opening import open_again
     from banditmips.atoms.origin import sample_of
 
@@ -106,20 +141,28 @@ def find_file(
 
 def checked_file(told: Any) -> dict[str, Any]:
     """Check what a file says of another: anybody may have written it."""
-    if not isinstance(told, dict) or told.keys() != _TYPES.keys():
+    if not isinstance(told, dict) or told.keys() - {_ROWS} != _TYPES.keys():
         raise ValueError(f"it says of a file of atoms {told!r}")
     for name, types in _TYPES.items():
         if not isinstance(told[name], types) or isinstance(told[name], bool):  # type: ignore[arg-type]
             raise ValueError(f"it says of a file of atoms that its {name} is {told[name]!r}")
     if not 0 < told["memory_limit"] <= sys.maxsize or told["missing_chunks"] not in ("error", "fill_value"):
         raise ValueError(f"it says that a file of atoms was opened in a way that cannot be: {told!r}")
+    if _ROWS in told and not _is_range(told[_ROWS]):
+        raise ValueError(f"it says of a file of atoms that its rows are {told[_ROWS]!r}")
     return told
+
+
+def _is_range(rows: Any) -> bool:
+    is_pair = isinstance(rows, list) and len(rows) == 2 and all(type(row) is int for row in rows)
+    return is_pair and 0 <= rows[0] < rows[1] <= sys.maxsize
 
 
 def _origin(told: dict[str, Any]) -> Origin:
     from banditmips.atoms.origin import Origin
 
-    return Origin(told["path"], told["dataset"], told["memory_limit"], told["missing_chunks"])
+    rows = tuple(told[_ROWS]) if _ROWS in told else None
+    return Origin(told["path"], told["dataset"], told["memory_limit"], told["missing_chunks"], rows)
 
 
 def _place_of(index_path: str | os.PathLike[str], origin: Origin, beside: str | None, given: AtomsPlace | None) -> str:

@@ -133,6 +133,8 @@ def write_file(
     head_size = len(_build_head(metadata, blocks))
     check_target(path)
     target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.path.dirname(target)}", os.fspath(path))
     temporary = os.path.join(os.path.dirname(target), f".banditmips-{secrets.token_hex(8)}.tmp")
     try:
         with _naming_errors(path, "temporary file beside it"):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from banditmips._direct import bare_directly, plain_kinds
 from banditmips._ends import at_ends
 from banditmips._options import BoundName, Ends, Minimise, Objective, Sampling, Sigma, suggests_names
+from banditmips._padding import widened
 from banditmips._queries import also_read, run_queries
 from banditmips._result import SearchResult
 from banditmips._validate import Options, as_store, n_jobs_or_one, seed_or_fresh
@@ -170,12 +171,12 @@ def search(
     checked = objective in WITHOUT_LENGTHS
     store, n_bytes = _opened(atoms)
 
-    def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-        found = bare_directly(store, queries, k, options, asked) if mask is None else None
-        return run_queries(AtomSet(store), queries, k, options, mask) if found is None else found
+    def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
+        found = bare_directly(store, queries, wanted, options, asked) if mask is None else None
+        return run_queries(AtomSet(store), queries, wanted, options, mask) if found is None else found
 
-    found = at_ends(find, store.shape, queries, mask, options, partial(check_maps, store))
-    return also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked)
+    found = at_ends(find, store.shape, queries, k, mask, options, partial(check_maps, store))
+    return widened(also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked), k, options.ends)
 
 
 def _opened(atoms: Any) -> tuple[AtomStore, int]:

@@ -142,8 +142,9 @@ def check_flag(name: str, value: object) -> bool:
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
-        other = _OTHER_WORDS.get(name, {}).get(str(value).lower())
-        near = [other] if other in choices else difflib.get_close_matches(str(value), choices, n=1)
+        said = value.lower() if isinstance(value, str) else ""
+        other = _OTHER_WORDS.get(name, {}).get(said)
+        near = [other] if other in choices else difflib.get_close_matches(said, choices, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -38,6 +38,8 @@ __all__ = [
 
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 _MOST_ATOMS = (1 << 31) - 1
+_CPU = 1
+"""What DLPack calls the memory that NumPy can look at."""
 
 
 def reject_unknown(
@@ -141,8 +143,9 @@ def as_queries(queries: Any, d: int) -> tuple[NDArray[Any], bool]:
     if array.ndim not in (1, 2):
         raise ValueError(f"queries must be one query (1-d) or a batch (2-d), got {array.ndim} dimensions")
     if array.shape[-1] != d:
+        turned = "; transposed they would fit" if array.ndim == 2 and array.shape[0] == d else ""
         raise ValueError(
-            f"queries has {array.shape[-1]} columns, but the atoms have {d} "
+            f"queries has {array.shape[-1]} columns, but the atoms have {d}{turned} "
             f"(argument 'queries', shape {tuple(array.shape)})"
         )
     return (array[np.newaxis] if array.ndim == 1 else array), array.ndim == 1
@@ -202,9 +205,32 @@ def _as_array(name: str, value: Any) -> NDArray[Any]:
         else:
             array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise TypeError(f"{name} cannot be read as an array: {error}") from error
+        raise TypeError(f"{name} cannot be read as an array: {_why_not_an_array(value, error)}") from error
+    if array.ndim == 0 and array.dtype.kind in "OUS":
+        raise TypeError(f"{name} must be an array, or what NumPy makes one of, got {_shown(value)}")
     _check_dtype(name, array.dtype)
     return array
+
+
+def _why_not_an_array(value: Any, error: Exception) -> str:
+    """Say what is wrong with something that NumPy makes no array of."""
+    if "inhomogeneous" in str(error):
+        return "its rows differ in length"
+    device = getattr(value, "__dlpack_device__", None)
+    if device is not None and device()[0] != _CPU:
+        return f"{error}; move it to the CPU first"
+    return str(error)
+
+
+def _shown(value: Any) -> str:
+    """Show a value that is no array, and what to do with it."""
+    if isinstance(value, str):
+        return f"the string {value!r}: read the file first, as with numpy.load, if it is the path of one"
+    if isinstance(value, bytes):
+        return f"the bytes {value!r}: paths are strings here"
+    if isinstance(value, (Set, Iterator)):
+        return f"a {type(value).__name__}: make a list of it"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _plain_tensor(name: str, value: Any) -> Any:

@@ -75,7 +75,7 @@ def test_races_in_vain_are_not_tried_for_all(tmp_path):
     "options", [{"objective": "neg_sqeuclidean"}, {"delta": 0.0}, {"minimise": "multiplies"}, {"rescore": False}]
 )
 def test_other_options_go_other_ways(tmp_path, options, monkeypatch):
-    monkeypatch.setattr("banditmips._queries.best_in_file", _never)
+    monkeypatch.setattr("banditmips._begun.best_in_file", _never)
     atoms, queries = normal()
     if options != {"delta": 0.0}:
         bm.search(opened(atoms, tmp_path), queries, **options)

@@ -69,12 +69,15 @@ def read_patiently(fetch: Callable[[], _Read], attempts: int, source: str, where
 
 def _named(error: Exception, source: str, where: str, attempt: int) -> Exception:
     """Make the error that names the chunk from the one that fetching it raised."""
+    if isinstance(error, ImportError):  # what a protocol of a URL needs is not installed
+        return ImportError(f"{source}: {error}")
     if isinstance(error, (FileNotFoundError, KeyError)):
         return CorruptFileError(source, where, "the chunk is missing")
     if isinstance(error, OSError) or _may_pass(error):
         tries = "1 try" if attempt == 1 else f"{attempt} tries"
         return ChunkReadError(f"{source}: {where}: could not be read in {tries}: {error}")
-    return CorruptFileError(source, where, f"the chunk is damaged ({type(error).__name__}: {error})")
+    what = "the chunk is damaged" if where.startswith("chunk") else "cannot be read"
+    return CorruptFileError(source, where, f"{what} ({type(error).__name__}: {error})")
 
 
 class ChunkReader:

@@ -33,18 +33,28 @@ class Origin:
     memory_limit : int
     missing_chunks : str
         As in `banditmips.open_atoms`.
+    rows : (start, stop) or None
+        Which rows of the matrix, if not all.
     """
 
     path: str
     dataset: str | None
     memory_limit: int
     missing_chunks: str
+    rows: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str], dataset: str | None, memory_limit: int, missing_chunks: str) -> Origin:
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        dataset: str | None,
+        memory_limit: int,
+        missing_chunks: str,
+        rows: tuple[int, int] | None = None,
+    ) -> Origin:
         """Note where atoms are opened."""
         name = os.fspath(path)
-        return cls(name if "://" in name else os.path.abspath(name), dataset, int(memory_limit), missing_chunks)
+        return cls(name if "://" in name else os.path.abspath(name), dataset, int(memory_limit), missing_chunks, rows)
 
     @property
     def is_remote(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from banditmips._padding import at_most, widened
 from banditmips._result import SearchResult, StopReason
 from banditmips._validate import _as_array, _check_atoms_shape, as_finite, as_queries, check_k
 
@@ -112,8 +113,9 @@ class Baseline(ABC):
             raise RuntimeError(f"{type(self).__name__} has no atoms to search: call fit(atoms) first")
         k = check_k(k)
         rows, single = check_queries(queries, self._atoms.shape[1])
-        results = [self._search_one(query, k) for query in rows]
-        return results[0] if single else SearchResult.stack(results)
+        wanted = at_most(k, self._atoms.shape[0])
+        results = [self._search_one(query, wanted) for query in rows]
+        return widened(results[0] if single else SearchResult.stack(results), k)
 
     @abstractmethod
     def _build(self, atoms: NDArray[Any]) -> None:
@@ -124,8 +126,8 @@ class Baseline(ABC):
         """Find the candidates for one query; k is at most n here."""
 
     def _search_one(self, query: NDArray[np.float64], k: int) -> SearchResult:
-        n, d = self._atoms.shape
-        found = self._query(query, min(k, n))
+        d = self._atoms.shape[1]
+        found = self._query(query, k)
         candidates = np.asarray(found.indices, dtype=np.int64)
         n_multiplies = int(found.n_multiplies)
         if found.scores is None:

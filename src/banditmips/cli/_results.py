@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from banditmips._extras import require
 from banditmips._labelled import LabelledMatrix
+from banditmips._padding import check_room
 from banditmips._result import SearchResult
 from banditmips._result_files import FORMATS, check_output, format_of, replacing, result_columns, write_stream
 from banditmips.cli._console import say
@@ -23,6 +24,8 @@ __all__ = ["Destination", "write_result"]
 
 _TEXT = ("csv", "tsv", "json", "jsonl")
 _BINARY = tuple(name for name in FORMATS if name not in _TEXT)
+_BYTES_OF_TEXT, _BYTES_OF_A_ROW = 400, {"npz": 130, "parquet": 200}
+"""Memory that a row takes on its way out, roughly."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,12 @@ def write_result(
     result: SearchResult, destination: Destination, atoms: NDArray[Any] | None, queries: LabelledMatrix
 ) -> None:
     """Write the atoms found, with the ids of atoms and queries where they have some, and both ends if asked for."""
+    m, k = result.indices.shape
+    each = _BYTES_OF_A_ROW.get(destination.format, _BYTES_OF_TEXT)
+    check_room(k, m if result.smallest is None else 2 * m, "ask for fewer atoms, or for fewer queries at a time", each)
     arrays, columns = _arrays(result, atoms), _columns(result, atoms, queries.ids)
     if queries.ids is not None:
         arrays["query_ids"] = queries.ids
-    k = result.indices.shape[1]
     if result.smallest is None:
         destination.write(columns, lambda: _print_table(columns, k), arrays)
         return

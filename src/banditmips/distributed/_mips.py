@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -15,27 +15,28 @@ from banditmips._ends import at_ends
 from banditmips._extras import require
 from banditmips._ids import Ids
 from banditmips._options import ClusterOptions, Layout, SharedOptions
+from banditmips._padding import check_room, widened
 from banditmips._progress import progress_bar
 from banditmips._queries import empty_batch
 from banditmips._result import SearchResult
 from banditmips._search_options import check_real
 from banditmips._validate import (
     Options,
-    as_finite,
     as_mask,
     as_queries,
-    changed_options,
     check_flag,
     check_k,
     check_layout,
     reject_unknown,
     seed_or_fresh,
 )
+from banditmips.distributed._checks import check_finite, cluster_options
 from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
 from banditmips.distributed._result import DistributedResult, by_worker
 from banditmips.race.atom_set import check_range
 
 if TYPE_CHECKING:
+    from banditmips._saved_atoms import AtomsPlace
     from banditmips._saving import Verify
     from banditmips.distributed._batch import BatchSearch
     from banditmips.distributed._messages import Work
@@ -119,7 +120,7 @@ class DistributedMIPS:
             check_real("timeout", timeout, "above 0, or None", is_fine=lambda x: x > 0.0)
         self._cluster = Cluster(client, timeout)
         reject_unknown(options, "DistributedMIPS", ("layout", "max_extra_memory", "timeout", "validate"), _OF_A_CALL)
-        self._options = _make_options(Options(), {**options, "seed": seed_or_fresh(options.get("seed", 0))})
+        self._options = cluster_options(Options(), {**options, "seed": seed_or_fresh(options.get("seed", 0))})
         layout, max_extra_memory = check_layout(layout, max_extra_memory)
         self._settings = {
             "layout": layout,
@@ -131,7 +132,7 @@ class DistributedMIPS:
         self._homes: list[str | None] = []
         self._workers: list[str] = []
         self._summaries: list[Summary] = []
-        self._files: list[tuple[str, int, Verify]] | None = None
+        self._files: list[tuple[str, int, Verify, AtomsPlace | None]] | None = None
         self._ids: Ids | None = None
         self._first_rows = np.zeros(1, dtype=np.int64)
         self._known_range: tuple[float, float] | None = None
@@ -206,6 +207,8 @@ class DistributedMIPS:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write every shard's index to a file in a folder that all workers can write to, and read again.
 
+        Shards of a file or of a packed group that were fitted where they lie are saved without their atoms, as
+        `BanditMIPS.save` does it: what was prepared, where the file is, which rows, and what shows that it is the same.
         The workers write their shards, and the list of them comes last: until then, what was saved there before is as
         it was. `DistributedMIPS.load` opens it.
         """
@@ -219,7 +222,13 @@ class DistributedMIPS:
 
     @classmethod
     def load(
-        cls, client: Client, folder: str | os.PathLike[str], *, verify: Verify = "lazy", timeout: float | None = 600.0
+        cls,
+        client: Client,
+        folder: str | os.PathLike[str],
+        *,
+        verify: Verify = "lazy",
+        timeout: float | None = 600.0,
+        atoms: AtomsPlace | Sequence[AtomsPlace | None] | None = None,
     ) -> Self:
         """Open what `save` has written, on any number of workers that can read it. The atoms stay on disk, mapped.
 
@@ -232,6 +241,10 @@ class DistributedMIPS:
             As in `banditmips.load`, for each shard.
         timeout
             As in `DistributedMIPS`.
+        atoms : path, optional
+            Where the workers find the atoms now, as in `banditmips.load`, if the index was fitted to a file that is
+            neither where it was nor, beside the folder, where it was. If shards have files of their own, a list with
+            the path of each, and None for shards whose atoms were saved with them.
         """
         from banditmips.distributed._saving import read_list
         from banditmips.distributed._shard import load_shard
@@ -242,7 +255,8 @@ class DistributedMIPS:
         workers = cluster.workers()
         homes = choose_homes(saved.n_atoms, workers, [None] * len(saved.paths))
         first_rows = np.cumsum([0, *saved.n_atoms])[:-1].tolist()
-        index._files = [(path, first, verify) for path, first in zip(saved.paths, first_rows, strict=True)]
+        each = zip(saved.paths, first_rows, saved.places(atoms), strict=True)
+        index._files = [(path, first, verify, place) for path, first, place in each]
         shards = [cluster.submit(load_shard, *file, home=home) for file, home in zip(index._files, homes, strict=True)]
         index._take(shards, homes, workers, saved.ids)
         saved.check([summary.shape for summary in index._summaries])
@@ -298,9 +312,9 @@ class DistributedMIPS:
             query.
         """
         reject_unknown(options, "search", ("k", "mask", "queries"), _BEFORE_FIT)
-        chosen = _make_options(self._options, options)
-        k = check_k(k)
+        chosen = cluster_options(self._options, options)
         n, d = self.n_atoms, self.n_coordinates
+        k = check_k(k)
         check_range(self._known_range, chosen)
         if chosen.budget is not None and chosen.budget < n:
             raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {chosen.budget}")
@@ -308,13 +322,14 @@ class DistributedMIPS:
         works: list[Work] = []
         exchanges: list[int] = []
 
-        def find(queries: ArrayLike, mask: ArrayLike | None) -> SearchResult:
-            return self._find_largest(queries, k, chosen, mask, works, exchanges)
+        def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
+            return self._find_largest(queries, wanted, chosen, mask, works, exchanges)
 
         with _quiet_about_queries():
-            found = at_ends(find, (n, d), queries, mask, chosen).labelled(chosen.seed, (n, d), self._ids)
+            found = at_ends(find, (n, d), queries, k, mask, chosen).labelled(chosen.seed, (n, d), self._ids)
         fields = {name: getattr(found, name) for name in found.__dataclass_fields__}
-        return DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
+        result = DistributedResult(**fields, workers=by_worker(works), n_exchanges=sum(exchanges))
+        return widened(result, k, chosen.ends)
 
     def _find_largest(
         self,
@@ -329,7 +344,8 @@ class DistributedMIPS:
         n, d = self.n_atoms, self.n_coordinates
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
-        _check_finite(rows, single)
+        check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
+        check_finite(rows, single)
         checked = bool(self._settings["validate"])
         results: list[SearchResult] = []
         largest = _BYTES_OF_A_CANDIDATE * int(np.diff(self._first_rows).max())
@@ -366,26 +382,6 @@ class DistributedMIPS:
             return searched(ByCalls)
         except WorkerLostError:
             return searched(ByTasks)
-
-
-def _check_finite(rows: NDArray[Any], single: bool) -> None:
-    """Refuse NaN and infinities in queries."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        for number, row in enumerate(rows):
-            if not np.isfinite(row.sum()):  # that is the case, or the sum is too large
-                as_finite(row, "" if single else f"row {number}, ")
-
-
-def _make_options(base: Options, changes: Mapping[str, Any]) -> Options:
-    """Check options, and refuse those that shards cannot serve."""
-    options = changed_options(base, changes)
-    for name, served, why in (
-        ("trace", not options.trace, "no shard sees all rounds"),
-        ("n_jobs", options.n_jobs == 1, "the cluster decides how many threads there are"),
-    ):
-        if not served:
-            raise ValueError(f"{name}={getattr(options, name)!r} is not possible over several workers: {why}")
-    return options
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from banditmips._validate import Options
 from banditmips.distributed._shard import save_shard
 
 if TYPE_CHECKING:
+    from banditmips._saved_atoms import AtomsPlace
     from banditmips.distributed._cluster import Cluster
     from distributed import Future
 
@@ -56,6 +57,15 @@ class SavedShards:
     def n_atoms(self) -> list[int]:
         """Atoms of each shard."""
         return [shape[0] for shape in self.shapes]
+
+    def places(self, atoms: AtomsPlace | Sequence[AtomsPlace | None] | None) -> list[AtomsPlace | None]:
+        """Where the atoms of each shard are said to be."""
+        if atoms is None or isinstance(atoms, (str, os.PathLike)):
+            return [atoms] * len(self.paths)
+        places = list(atoms)
+        if len(places) != len(self.paths) or not all(isinstance(p, (str, os.PathLike, type(None))) for p in places):
+            raise ValueError(f"atoms must be a path, or one for each of the {len(self.paths)} shards, got {atoms!r}")
+        return places
 
     def check(self, shapes: Sequence[tuple[int, int]]) -> None:
         """Compare with the shapes of the shards that were loaded."""

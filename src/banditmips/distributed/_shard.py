@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from banditmips._index import BanditMIPS
+from banditmips._saved import read_file
 from banditmips._saving import load
 from banditmips._search_options import Options
 from banditmips.atoms import DenseStore
@@ -83,9 +84,10 @@ def save_shard(shard: Shard, path: str) -> None:
     shard.index.save(path)
 
 
-def load_shard(path: str, first_row: int, verify: Any) -> Shard:
-    """Open a shard's index."""
-    return Shard(load(path, verify=verify), first_row)
+def load_shard(path: str, first_row: int, verify: Any, place: Any = None) -> Shard:
+    """Open a shard's index; `place` is where its atoms are said to be, if they were not saved with it."""
+    is_needed = place is not None and bool(read_file(path).metadata.get("files"))
+    return Shard(load(path, verify=verify, atoms=place if is_needed else None), first_row)
 
 
 def summarise(shard: Shard) -> Summary:

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from banditmips._padding import memory_bytes
 from banditmips._result_files import replacing
 from banditmips._version import __version__
 from banditmips.experiments.entries import DATASETS
@@ -116,7 +117,7 @@ def _machine() -> dict[str, Any]:
     return {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
-        "memory_bytes": _memory_bytes(),
+        "memory_bytes": memory_bytes(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
 
@@ -126,13 +127,6 @@ def _load_average() -> list[float] | None:
     try:
         return [round(load, 2) for load in os.getloadavg()]
     except (AttributeError, OSError):
-        return None
-
-
-def _memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
         return None
 
 

@@ -1,54 +1,23 @@
-"""scikit-learn estimators over the same searches; needs the ``sklearn`` extra.
-
-`MIPSNeighbors` finds neighbours, `MIPSNeighborsClassifier` lets them vote, `MIPSTransformer` makes sparse features of
-them, and `MatchingPursuit` writes rows as sums of a few of the rows it was fitted to. All of them can be cloned,
-pickled, searched over by ``GridSearchCV`` and put into a ``Pipeline``, take data frames and (but for the pursuit)
-sparse matrices, and pass scikit-learn's own ``check_estimator``.
-
-A neighbour is an atom with a large **score**, not a small distance: where scikit-learn returns distances that grow from
-left to right, these estimators return scores that fall. With ``objective="neg_sqeuclidean"`` a score is minus the
-squared distance, and neighbours are those of scikit-learn.
-
->>> import numpy as np
->>> from sklearn.pipeline import make_pipeline
->>> from sklearn.preprocessing import StandardScaler
->>> from banditmips.estimators import MIPSNeighborsClassifier
->>> rng = np.random.default_rng(0)
->>> X, y = rng.normal(size=(100, 2_000)) + np.repeat([[0.0], [1.0]], 50, axis=0), np.repeat(["a", "b"], 50)
->>> model = make_pipeline(StandardScaler(), MIPSNeighborsClassifier(n_neighbors=3)).fit(X, y)
->>> model.score(X, y)
-1.0
-"""
+"""Estimators that find neighbours, let them vote, or make features of them."""
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from banditmips._extras import require
 from banditmips._index import BanditMIPS
-from banditmips._options import Ends, Layout, Objective, PursuitMethod
+from banditmips._options import Ends, Layout, Objective
 from banditmips._result import SearchResult
 from banditmips._validate import check_positive
-from banditmips.pursuit import MatchingPursuit as _Pursuit
+from banditmips.estimators._checks import seed_of, validated
 
-require("sklearn", extra="sklearn", purpose="banditmips.estimators")
-
-from sklearn.base import (  # noqa: E402
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
-from sklearn.utils import check_random_state  # noqa: E402
-from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data  # noqa: E402
-
-__all__ = ["MIPSNeighbors", "MIPSNeighborsClassifier", "MIPSTransformer", "MatchingPursuit"]
+__all__ = ["MIPSNeighbors", "MIPSNeighborsClassifier", "MIPSTransformer"]
 
 GraphMode = Literal["connectivity", "score"]
 
@@ -88,7 +57,7 @@ class _Neighbors(BaseEstimator):
             absolute=self.absolute,
             ends=self.ends,
             layout=self.layout,
-            seed=_seed_of(self.random_state),
+            seed=seed_of(self.random_state),
             n_jobs=self.n_jobs,
         )
         self.index_ = index.fit(X)
@@ -102,7 +71,7 @@ class _Neighbors(BaseEstimator):
         most, whom = (others // 2, "half the atoms") if self.ends == "both" else (others, "the number of atoms")
         if k > most:
             raise ValueError(f"n_neighbors must be at most {most}, {whom} to choose from, got {k}")
-        rows = self._fitted_rows if X is None else [_validated(self, X, reset=False)]
+        rows = self._fitted_rows if X is None else [validated(self, X, reset=False)]
         parts = [self.index_.search(some, k + (X is None)) for some in rows]
         ends = [parts, [part.smallest for part in parts if part.smallest is not None]]
         found = [self._joined(end, k, X is None) for end in ends if end]
@@ -206,14 +175,14 @@ class MIPSNeighbors(_Neighbors):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Read the atoms, one in each row; they are kept by reference. `y` is not used."""
-        self._fit_index(_validated(self, X, reset=True))
+        self._fit_index(validated(self, X, reset=True))
         return self
 
     def partial_fit(self, X: Any, y: object = None) -> Self:
         """Add atoms; their indices follow those of the atoms already there. `y` is not used."""
         if not hasattr(self, "index_"):
             return self.fit(X)
-        rows = _validated(self, X, reset=False)
+        rows = validated(self, X, reset=False)
         self.index_.add(rows)
         self.n_samples_fit_ = self.index_.n_atoms
         self._fitted_rows.append(rows)
@@ -305,110 +274,10 @@ class MIPSTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Neighb
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Read the atoms, one in each row; they are kept by reference. `y` is not used."""
-        self._fit_index(_validated(self, X, reset=True))
+        self._fit_index(validated(self, X, reset=True))
         self._n_features_out = self.n_samples_fit_
         return self
 
     def transform(self, X: Any) -> scipy.sparse.csr_matrix[np.float64]:
         """Return the scores with the best atoms as a sparse matrix of shape (m, n_samples_fit_)."""
         return self.kneighbors_graph(X, mode="score")
-
-
-class MatchingPursuit(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Rows as sums of a few atoms: `banditmips.MatchingPursuit` with scikit-learn's manners.
-
-    `fit` takes the dictionary, one atom in each row; `transform` returns the coefficients of all atoms for each row,
-    most of them 0, and `inverse_transform` adds the atoms up again.
-
-    Parameters
-    ----------
-    n_nonzero_coefs, tol, method, delta, weakness
-        As in `banditmips.MatchingPursuit`.
-    random_state : int, RandomState or None
-        The seed of `banditmips.MatchingPursuit`.
-
-    Attributes
-    ----------
-    pursuit_ : banditmips.MatchingPursuit
-        The fitted dictionary: ``pursuit_.decompose`` says more than `transform` does.
-    components_ : array of shape (n, d)
-        The atoms, kept by reference.
-    n_features_in_ : int
-        Number of coordinates.
-    feature_names_in_ : array
-        Names of the columns, where the atoms came in a data frame.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from banditmips.estimators import MatchingPursuit
-    >>> atoms = np.eye(3)
-    >>> pursuit = MatchingPursuit(n_nonzero_coefs=2).fit(atoms)
-    >>> pursuit.transform([[0.0, 3.0, -2.0]])
-    array([[ 0.,  3., -2.]])
-    >>> pursuit.score([[0.0, 3.0, -2.0]])
-    1.0
-    """
-
-    def __init__(
-        self,
-        n_nonzero_coefs: int | None = None,
-        tol: float | None = None,
-        method: PursuitMethod = "mp",
-        *,
-        delta: float = 1e-3,
-        weakness: float = 0.0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.tol = tol
-        self.method = method
-        self.delta = delta
-        self.weakness = weakness
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: object = None) -> Self:
-        """Read the dictionary, one atom in each row. `y` is not used."""
-        self.components_ = validate_data(self, X)
-        self.pursuit_ = _Pursuit(
-            self.n_nonzero_coefs,
-            self.tol,
-            self.method,
-            delta=self.delta,
-            weakness=self.weakness,
-            seed=_seed_of(self.random_state),
-        ).fit(self.components_)
-        self._n_features_out = len(self.components_)
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the coefficients of the n atoms for each of the m rows: shape (m, n)."""
-        check_is_fitted(self)
-        return self.pursuit_.transform(validate_data(self, X, reset=False))
-
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the sums of atoms that coefficients of shape (m, n) stand for: shape (m, d)."""
-        check_is_fitted(self)
-        sums: NDArray[np.float64] = np.asarray(X) @ self.components_
-        return sums
-
-    def score(self, X: Any, y: object = None) -> float:
-        """Return the part of the rows' squared norm that the chosen atoms explain, at most 1. `y` is not used."""
-        rows = validate_data(self, X, reset=False)
-        rest = rows - self.inverse_transform(self.transform(X))
-        total = np.square(rows, dtype=np.float64).sum()
-        return 1.0 - float(np.square(rest).sum() / total) if total > 0.0 else 1.0
-
-
-def _validated(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Check a matrix as scikit-learn does, without a copy where it is one already."""
-    return validate_data(estimator, X, accept_sparse="csr", reset=reset)
-
-
-def _seed_of(random_state: Any) -> int | None:
-    """Make a seed of what scikit-learn calls a random state; None is fresh randomness in both."""
-    if random_state is None:
-        return None
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
