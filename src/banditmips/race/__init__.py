@@ -60,7 +60,7 @@ lines with the files::
     ranking      <- known, passes
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
-    batch        <- costs, direct, full, known, plan, rules, together
+    batch        <- costs, direct, full, known, plan, rounded, rules, together
     sparse       <- atom_set, situation
 
 timing, costs, plan
