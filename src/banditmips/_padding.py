@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -72,6 +73,7 @@ def check_room(k: int, n_queries: int, advice: str, each: int = _BYTES_OF_A_PLAC
         raise MemoryError(f"{problem}: {advice}")
 
 
+@cache  # every search asks
 def memory_bytes() -> int | None:
     """Return how much memory this machine has; None where the system does not say."""
     try:
