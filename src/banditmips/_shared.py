@@ -18,7 +18,7 @@ from banditmips.race.direct import are_plain
 from banditmips.race.full import can_stream, streamed_products
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Multiplied, Query
-from banditmips.race.situation import WITHOUT_LENGTHS
+from banditmips.race.situation import WITHOUT_LENGTHS, less_their_levels
 from banditmips.race.sparse import products_by_row
 from banditmips.race.together import Found, Measured, Together
 
@@ -51,6 +51,8 @@ class SharedProducts:
         if self.serves and not are_plain(rows):
             with np.errstate(over="ignore"):
                 self._rows = np.ascontiguousarray(rows, dtype=np.float64)
+        if self.serves and options.objective == "correlation":
+            self._rows = less_their_levels(self._rows)
 
     @cached_property
     def _measured(self) -> Measured:

@@ -408,7 +408,8 @@ def test_queries_are_put_off_until_the_first_have_shown_whether_races_pay(make_s
     raced = found.n_rounds > 0
     assert raced[: _tasks.ASKED_TOGETHER].all()
     assert not raced[_tasks.ASKED_TOGETHER :].any()
-    assert (found.n_multiplies[~raced] == atoms.size).all()
+    # By products alone: those of bytes, or of BLAS, and exact scores of a few rows.
+    assert ((found.n_multiplies[~raced] >= atoms.size) & (found.n_multiplies[~raced] < 1.1 * atoms.size)).all()
     assert shards.last.n_exchanges <= 5
 
 
@@ -430,8 +431,9 @@ def test_what_looks_bad_to_one_shard_alone_is_put_off_and_raced(make_shards, mon
 
 def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch):
     """Where that takes less time than BLAS: all of delta is spent then, split over the atoms of all shards."""
+    dear = Costs(near_cell=Costs().cell)  # races are given up early
     for module in ("code_search", "query", "rounded"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     split = []
     close_by_bytes = together.close_by_bytes
     monkeypatch.setattr(together, "close_by_bytes", lambda *given: split.append(given[6]) or close_by_bytes(*given))

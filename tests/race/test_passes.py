@@ -7,8 +7,8 @@ import banditmips as bm
 from banditmips._search_options import Options
 from banditmips._threads import helped_by
 from banditmips.atoms import DenseStore
-from banditmips.core.passes import fill_block, pass_dtype, rough_sums
-from banditmips.core.rows import Rows
+from banditmips.core.passes import pass_dtype, rough_sums
+from banditmips.core.rows import Rows, fill_block
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.together import Together
 

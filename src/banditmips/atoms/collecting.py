@@ -21,8 +21,9 @@ from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.atoms.sparse_facts import collect_sparse_facts
 from banditmips.core.entries import look_at, turn
+from banditmips.core.rows import Rows, fill_block, is_readable
 
-__all__ = ["CONVERTED_ENTRIES", "FactsCollector", "by_row", "collect_facts", "some_rows"]
+__all__ = ["CONVERTED_ENTRIES", "FactsCollector", "by_row", "collect_facts", "converted", "some_rows"]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
@@ -289,10 +290,11 @@ def _stripes(panel: Panel) -> Iterator[Panel]:
 
 def by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return values row after row: themselves, if they are so and of this type."""
-    if abs(values.strides[0]) >= abs(values.strides[1]):
-        return np.ascontiguousarray(values, dtype=dtype)
+    values = converted(values, dtype)
+    if values.flags.c_contiguous:
+        return values
     copied = np.empty(values.shape, dtype=dtype)
-    if values.dtype == dtype and values.strides[0] == dtype.itemsize:
+    if values.strides[0] == dtype.itemsize:
         turn(values, copied)
         return copied
     # A few columns at a time, so that each cache line of the copy is completed while it is at hand.
@@ -300,6 +302,19 @@ def by_row(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         part = slice(first, first + _TURNED_COLUMNS)
         copied[:, part] = values[:, part]
     return copied
+
+
+def converted(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return values of this type, float32 or float64, in the order in which they lie: themselves, if they are so."""
+    if values.dtype == dtype:
+        return values
+    if values.size == 0 or not is_readable(values.dtype):
+        return values.astype(dtype, order="K")
+    # NumPy converts float16 number by number.
+    lines = values.T if abs(values.strides[0]) < abs(values.strides[1]) else values
+    floats = np.empty(lines.shape, dtype=dtype)
+    fill_block(Rows([lines]), np.arange(len(lines)), floats)
+    return floats if lines is values else floats.T
 
 
 def some_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:

@@ -107,12 +107,15 @@ def lengths_of_rows(vectors: NDArray[Any]) -> NDArray[np.float64] | None:
 def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Roots of the rows' sums of squares about their centres (None: 0).
 
-    Rows whose squares are too large or too small for sums are read again. Zeros are among them, which are few.
+    Rows whose squares are too large or too small for sums are read again.
     """
     columns = np.arange(store.shape[1])
     values = np.empty((1, columns.size))
     roots = np.asarray(np.sqrt(squares))
-    for row in np.flatnonzero(~((squares >= _LEAST_SQUARES) & np.isfinite(squares))):
+    known = (squares >= _LEAST_SQUARES) & np.isfinite(squares)
+    if store.dtype != np.float64:
+        known |= squares == 0.0  # no square of a shorter number is too small for sums
+    for row in np.flatnonzero(~known):
         store.gather(np.array([row]), columns, values)
         with np.errstate(over="ignore", invalid="ignore"):
             roots[row] = length_of(values[0] if centres is None else values[0] - centres[row])

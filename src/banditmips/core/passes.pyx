@@ -148,19 +148,3 @@ cdef int _find_four(
             bm_kernels().to_f64(place.dtype, four[r], place.stride, count, room + r * PIECE)
         four[r] = room + r * PIECE
     return place.dtype if room == NULL else own
-
-
-def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):
-    """Put some rows into `block`, converted to its type."""
-    cdef int64_t t
-    cdef Place place
-    rows.check(chosen)
-    if block.shape[0] < chosen.shape[0] or block.shape[1] != rows.d:
-        raise ValueError(f"block must have room for {chosen.shape[0]} rows of {rows.d} entries")
-    with nogil:
-        for t in range(chosen.shape[0]):
-            place = rows._place_of(chosen[t])
-            if real is float:
-                bm_kernels().to_f32(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])
-            else:
-                bm_kernels().to_f64(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])

@@ -21,6 +21,9 @@ _DTYPES = {
     "i1": BM_I8, "i2": BM_I16, "i4": BM_I32, "i8": BM_I64, "u1": BM_U8, "u2": BM_U16, "u4": BM_U32, "u8": BM_U64,
 }
 
+STRETCH = BM_STRETCH
+"""Coordinates of a stretch: exact sums add up those of one after another."""
+
 
 cdef enum:
     NEIGHBOURS = 32  # rows of which a stretch each is held at a time, in half of the second cache of most processors
@@ -386,3 +389,19 @@ cdef double _sum(const real* v, const double* query, int64_t count, int objectiv
         if objective == 0:
             return bm_kernels().dot_exact_f64(v, query, count)
         return -bm_kernels().differences_exact_f64(objective, v, query, count)
+
+
+def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):
+    """Put some rows into `block`, converted to its type."""
+    cdef int64_t t
+    cdef Place place
+    rows.check(chosen)
+    if block.shape[0] < chosen.shape[0] or block.shape[1] != rows.d:
+        raise ValueError(f"block must have room for {chosen.shape[0]} rows of {rows.d} entries")
+    with nogil:
+        for t in range(chosen.shape[0]):
+            place = rows._place_of(chosen[t])
+            if real is float:
+                bm_kernels().to_f32(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])
+            else:
+                bm_kernels().to_f64(place.dtype, place.entry, place.stride, rows.d, &block[t, 0])

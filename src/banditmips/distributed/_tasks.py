@@ -26,10 +26,12 @@ from banditmips.distributed._messages import Batch, Order, Play, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import ShardQuery
 from banditmips.distributed._sharing import SharedBatch
-from banditmips.race.batch import ASKED_TOGETHER, Account
+from banditmips.race.batch import Account
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
 
+ASKED_TOGETHER = 4
+"""Queries after which it is asked again whether races pay: a shard begins them one after another."""
 _EXCHANGE_TIME = 5e6
 """Nanoseconds of an exchange in which nothing is done, through the scheduler of a small cluster."""
 

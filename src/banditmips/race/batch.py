@@ -181,7 +181,6 @@ def asks_for_time(atoms: AtomSet, options: Options) -> bool:
     """Whether nothing is asked for but the best in the least time, in whatever way."""
     return (
         options.minimise == "time"
-        and options.epsilon == 0.0
         and options.rescore
         and options.budget is None
         and options.bound in ("auto", "codes")

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
+from banditmips.atoms.collecting import by_row, some_rows
 from banditmips.atoms.facts import AtomFacts, length_of, longest
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.near_best import ROUNDING
-from banditmips.core.rows import Rows
+from banditmips.core.passes import pass_dtype
+from banditmips.core.rows import STRETCH, Rows
 from banditmips.race.costs import costs
 
 __all__ = [
@@ -88,6 +90,8 @@ def exact_sums(
     `close` and `begins` are as `banditmips.core.near_best.close_to_each` gives them.
     """
     sums = np.empty(close.size)
+    if objective and not rows.are_contiguous and len(rows.arrays) == 1:
+        return _sums_by_stretch(rows, queries, scales, close, begins, objective)
     if objective or (rows.are_contiguous and not _are_shared(rows, close)):
 
         def work(start: int, stop: int) -> None:
@@ -100,6 +104,26 @@ def exact_sums(
     places = np.repeat(np.arange(len(queries)), np.diff(begins))[order]
     taken = queries if scales is None else queries * scales[:, np.newaxis]
     sums[order] = rows.pair_products(close[order], places, list(taken))
+    return sums
+
+
+def _sums_by_stretch(
+    rows: Rows,
+    queries: NDArray[Any],
+    scales: NDArray[np.float64] | None,
+    close: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    objective: int,
+) -> NDArray[np.float64]:
+    """Do that for rows whose numbers lie apart: all that are wanted are laid out, a stretch of such a sum at a time."""
+    wanted, places = np.unique(close, return_inverse=True)
+    array, dtype, sums = rows.arrays[0], pass_dtype(rows), np.zeros(close.size)
+    for first in range(0, rows.d, STRETCH):
+        columns = slice(first, first + STRETCH)
+        block = Rows([by_row(some_rows(array[:, columns], wanted), dtype)])
+        entries, part = np.ascontiguousarray(queries[:, columns]), np.empty(close.size)
+        add_exactly(block, entries, scales, places, begins, objective, part, (0, len(queries)))
+        sums += part
     return sums
 
 

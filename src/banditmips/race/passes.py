@@ -6,13 +6,15 @@ each score that follows may be wrong: whoever is not beaten for certain gets an 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.core.passes import LANE_TERMS, fill_block, pass_dtype, rough_sums
+from banditmips.atoms.collecting import by_row, converted
+from banditmips.core.passes import LANE_TERMS, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -28,6 +30,8 @@ _BEYOND_LANES = 8
 _BLOCK = 1 << 20
 """Entries that are converted for BLAS at a time: few enough to stay in a processor's last cache, and so many that the
 queries, which BLAS lays out anew each time, are few beside them."""
+_MOST_ROWS = 1 << 14
+"""Rows of atoms in Fortran order in a block: so many that what is read lies together."""
 _EXACT_TERMS = 2048
 """Terms that an exact score adds in a row, at most."""
 
@@ -49,46 +53,93 @@ def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64
     moments : float64 array of shape (2, n), or None
         Takes the atoms' sums and sums of squares.
     """
-    by_blas = [can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays]
+    by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     # A query alone is read along with the rows, by BLAS too.
-    alone = len(queries) == 1 and moments is None and all(by_blas)
+    alone = len(queries) == 1 and moments is None and by_blas
     if rows.are_contiguous and costs().tiles(len(queries)) and not alone:
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
+    if not by_blas or (moments is not None and not rows.are_contiguous):
+        return _products_of_blocks(rows, queries, moments)
     if moments is not None:
         _sums(rows, queries[:1], PRODUCT, moments)
-    parts = [
-        products_with_all(array, queries) if fine else _converted_products(Rows([array]), queries)
-        for array, fine in zip(rows.arrays, by_blas, strict=True)
-    ]
+    parts = [products_with_all(array, queries) for array in rows.arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def _converted_products(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
-    """Products of rows that BLAS cannot read: they are converted for it, some at a time."""
-    products = np.empty((len(queries), rows.n), dtype=queries.dtype)
-    step = max(1, _BLOCK // rows.d)
+def _products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
+    """Products of rows that BLAS cannot read, or whose moments are asked for: some are laid out for it at a time."""
+    products = np.zeros((len(queries), rows.n))
+    if moments is not None:
+        moments[:] = 0.0
 
     def work(start: int, stop: int) -> None:
-        block = np.empty((min(step, stop - start), rows.d), dtype=queries.dtype)
-        for first in range(start, stop, step):
-            some = np.arange(first, min(first + step, stop))
-            fill_block(rows, some, block)
-            products[:, some[0] : some[-1] + 1] = (block[: some.size] @ queries.T).T
+        for some, columns, block in _blocks(rows, start, stop, queries.dtype, converted):
+            if moments is not None:
+                moments[:, some] += _moments(block)
+            products[:, some] += (block @ queries[:, columns].T).T
 
-    in_pieces(work, rows.n, step)
-    return products
+    in_pieces(work, rows.n, max(1, _BLOCK // rows.d))
+    return products.astype(queries.dtype)
+
+
+def _moments(block: NDArray[Any]) -> NDArray[np.float64]:
+    """Sums and sums of squares of rows, as rough as those of `rough_sums`."""
+    n, d = block.shape
+    found = np.zeros((2, n))
+    if block.strides[0] != block.itemsize:
+        nothing = np.zeros((1, d), dtype=block.dtype)
+        rough_sums(Rows([by_row(block, block.dtype)]), np.arange(n), nothing, PRODUCT, found)
+        return found
+    ones, room = np.ones(LANE_TERMS, dtype=block.dtype), np.empty((LANE_TERMS, n), dtype=block.dtype).T
+    for first in range(0, d, LANE_TERMS):
+        columns = block[:, first : first + LANE_TERMS]
+        width = columns.shape[1]
+        found[0] += columns @ ones[:width]
+        found[1] += np.multiply(columns, columns, out=room[:, :width]) @ ones[:width]
+    return found
+
+
+def _blocks(
+    rows: Rows, start: int, stop: int, dtype: np.dtype[Any], layout: Callable[..., NDArray[Any]]
+) -> Iterator[tuple[slice, slice, NDArray[Any]]]:
+    """Some of the rows in blocks of about a million numbers, laid out as floats: which rows and columns, and these.
+
+    Of atoms in Fortran order a block has some columns of many rows, and else all columns of some.
+    """
+    begin = 0
+    for array in rows.arrays:
+        low, high = max(start, begin), min(stop, begin + len(array))
+        part = array[low - begin : max(high, low) - begin]
+        height, width = max(1, _BLOCK // rows.d), rows.d
+        if part.strides[1] != part.itemsize:
+            height = max(1, min(len(part), _MOST_ROWS))
+            width = max(1, _BLOCK // height)
+        for row in range(0, len(part), height):
+            for column in range(0, rows.d, width):
+                block = layout(part[row : row + height, column : column + width], dtype)
+                some = slice(low + row, low + row + len(block))
+                yield some, slice(column, column + block.shape[1]), block
+        begin += len(array)
 
 
 def _sums(
     rows: Rows, queries: NDArray[Any], objective: int, moments: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Rough sums of all rows, and moments where there is room for them, divided by rows among the threads at hand."""
+    """Rough sums of all rows, divided by rows among the threads at hand; and moments of contiguous ones, if wanted."""
 
-    def work(start: int, stop: int) -> NDArray[np.float64]:
+    def of_rows(start: int, stop: int) -> NDArray[np.float64]:
         own = None if moments is None else moments[:, start:stop]
         return rough_sums(rows, np.arange(start, stop), queries, objective, own)
 
-    found = in_pieces(work, rows.n, _LEAST_SUMMED // max(queries.size, 1))
+    def of_blocks(start: int, stop: int) -> NDArray[np.float64]:
+        # A row of numbers that lie apart touches a cache line for each, which it shares with its neighbours.
+        sums = np.zeros((len(queries), stop - start))
+        for some, columns, block in _blocks(rows, start, stop, queries.dtype, by_row):
+            entries, here = np.ascontiguousarray(queries[:, columns]), slice(some.start - start, some.stop - start)
+            sums[:, here] += rough_sums(Rows([block]), np.arange(len(block)), entries, objective)
+        return sums
+
+    found = in_pieces(of_rows if rows.are_contiguous else of_blocks, rows.n, _LEAST_SUMMED // max(queries.size, 1))
     sums: NDArray[np.float64] = found[0] if len(found) == 1 else np.concatenate(found, axis=1)
     return sums
 

@@ -41,6 +41,7 @@ __all__ = [
     "Situation",
     "good_exponents",
     "less_its_level",
+    "less_their_levels",
     "map_of_products",
     "map_of_terms",
     "share_of_first_round",
@@ -343,3 +344,18 @@ def less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
         return query
     # Of equal numbers, the mean may be another one by rounding.
     return np.zeros_like(query) if query.min() == query.max() else apart
+
+
+def less_their_levels(queries: NDArray[Any]) -> NDArray[Any]:
+    """Queries, of floats in C order, those that are mostly mean less their means: each as it would be alone."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        level = queries.shape[1] * np.square(queries.mean(axis=1, dtype=np.float64))
+        squares = np.einsum("ij,ij->i", queries, queries, dtype=np.float64)
+        # By rough sums, hence half as much as it takes.
+        places = np.flatnonzero(~(level <= 0.5 * MOST_LEVEL * (squares - level)))
+        if places.size == 0:
+            return queries
+        queries = queries.astype(np.float64)
+        for place in places:
+            queries[place] = less_its_level(queries[place])
+    return queries

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
-from banditmips.atoms.collecting import collect_facts
+from banditmips.atoms.collecting import by_row, collect_facts, some_rows
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.facts import AtomFacts, lengths_of_rows
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
-from banditmips.core.passes import fill_block, pass_dtype
+from banditmips.core.passes import pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -30,7 +30,7 @@ from banditmips.race.plan import TOGETHER
 from banditmips.race.ranking import WIDER, Ranking
 from banditmips.race.rounded import Close, Scores, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
-from banditmips.race.situation import FEW_ENTRIES, MOST_LEVEL, WITHOUT_LENGTHS, good_exponents
+from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Measured", "Together", "facts_of"]
 
 _MOST_CLOSE = 1 / 8
-"""Part of the atoms that may be too close to tell by norms and products, where direct differences tell more."""
+"""Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
 _CONVERTED = 1 << 15
 """Entries of queries that are measured together in double precision: they stay in the processor's cache."""
 _SMALL = 1 << 20
@@ -107,12 +107,9 @@ class Together:
         self._n_all = n_all
         self._code = OBJECTIVE_CODES[options.objective]
         rows, store = index_rows(atoms), atoms.store
-        self.serves = rows is not None and (
-            rows.are_contiguous or (isinstance(store, DenseStore) and can_use_blas(store.array))
-        )
-        if not self.serves:
+        self.serves = rows is not None
+        if rows is None:
             return
-        assert rows is not None
         self._rows: Rows = rows
         self._dtype = pass_dtype(rows)
         self._ranking = Ranking(atoms, rows, self._objective, self._dtype)
@@ -120,7 +117,7 @@ class Together:
             self.serves = False
 
     def measure(self, queries: NDArray[Any]) -> Measured:
-        """Look at queries, of native floats in C order."""
+        """Look at queries, of native floats in C order; for correlations, less their levels."""
         squares, largest, n_nonzero, fine = measure_queries(queries)
         norms = np.sqrt(squares)
         if self._code == PRODUCT:
@@ -129,12 +126,6 @@ class Together:
             n_nonzero[:] = self._rows.d
         if self._objective != "inner_product":
             fine &= self._ranking.are_fine(norms)
-        if self._objective == "correlation":
-            # Of those that are mostly mean, a correlation is taken of the rest alone; half of that, because these sums
-            # are rough.
-            with np.errstate(over="ignore", invalid="ignore"):
-                level = self._rows.d * np.square(queries.mean(axis=1, dtype=np.float64))
-                fine &= level <= 0.5 * MOST_LEVEL * (squares - level)
         return Measured(norms, largest, n_nonzero, fine)
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
@@ -165,9 +156,7 @@ class Together:
         rows = self._rows
         is_small = len(rows.arrays) == 1 and rows.n * rows.d <= _SMALL and not can_use_blas(rows.arrays[0])
         if is_small and self._dtype == np.float32 and not costs().tiles(n_queries):
-            block = np.empty((rows.n, rows.d), dtype=np.float32)
-            fill_block(rows, np.arange(rows.n), block)
-            self._rows = Rows([block])
+            self._rows = Rows([by_row(rows.arrays[0], self._dtype)])
 
     def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
@@ -254,7 +243,7 @@ class Together:
             lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
             products = np.where(excluded, lowest, products)
         close = close_to_each(products, squares, self._rows, norms, (k, self._options.absolute), lost)
-        too_many = close is not None and np.diff(close[1]).max() > max(k, _MOST_CLOSE * n)
+        too_many = close is not None and np.diff(close[1]).max() > k + _MOST_CLOSE * n
         if too_many and self._objective == "neg_sqeuclidean":
             close = close_by_differences(self._rows, queries, self._objective, k, excluded)
         return _without(close, excluded)
@@ -331,7 +320,7 @@ def _without(
 
 def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
     """Some of the atoms of an array, and facts about these."""
-    some = store if rows.size == store.shape[0] else DenseStore(store.array[rows])
+    some = store if rows.size == store.shape[0] else DenseStore(some_rows(store.array, rows))
     try:
         return some, collect_facts(some)
     except BadAtomError as error:
