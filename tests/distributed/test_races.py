@@ -387,8 +387,9 @@ def test_no_message_grows_with_the_atoms_or_the_coordinates(make_shards):
     assert max(sent.values()) < 4_000
 
 
-def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards):
-    """As in one place: the first races in vain are a warning to the queries that follow."""
+def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards, monkeypatch):
+    """As in one place: the first races in vain are a warning to the queries that follow, where waiting costs nothing."""
+    monkeypatch.setattr(_tasks, "_EXCHANGE_TIME", 0.0)
     atoms, queries = genotypes(n=800, d=20_000, m=40)
     one = bm.BanditMIPS().fit(atoms).search(queries.astype(np.float32), 10)
     assert (one.n_multiplies >= atoms.size).any()  # or there would be nothing to be warned of

@@ -26,7 +26,11 @@ from banditmips.distributed._messages import Batch, Order, Play, Report, Work
 from banditmips.distributed._shard import Shard, naming_global_rows
 from banditmips.distributed._shard_query import ShardQuery
 from banditmips.distributed._sharing import SharedBatch
-from banditmips.race.batch import Account
+from banditmips.race.atom_set import AtomSet
+from banditmips.race.batch import Account, account_of
+from banditmips.race.code_search import race_times
+from banditmips.race.direct import are_plain
+from banditmips.race.known import index_rows
 
 __all__ = ["Asked", "as_is", "serve", "serve_here"]
 
@@ -65,12 +69,20 @@ class _Standing:
             return True
         return self.account.allows_more and not (self.has_put_off and self.n_saved == 0)
 
-    def enter(self, query: ShardQuery, n_queries: int) -> None:
+    def enter(self, query: ShardQuery, atoms: AtomSet, batch: Batch) -> None:
         """Write down how a race has ended."""
         if query.full_time > 0.0:
-            self.account = self.account or Account(query.full_time, n_queries)
+            self.account = self.account or _account_of(query, atoms, batch)
             self.account.add(query.time_spent, query.waits)
             self.n_saved += not query.waits
+
+
+def _account_of(query: ShardQuery, atoms: AtomSet, batch: Batch) -> Account:
+    """What races may cost on this shard."""
+    m = len(batch.queries)
+    if index_rows(atoms) is None or not are_plain(batch.queries):
+        return Account(query.full_time, m)
+    return account_of(atoms, batch.queries, batch.k, batch.options, race_times(atoms, batch.options, m))
 
 
 _standings: WeakKeyDictionary[Batch, dict[int, _Standing]] = WeakKeyDictionary()
@@ -184,7 +196,7 @@ def _follow(
                     n_multiplies[number] = -query.n_multiplies
                     query.follow(order, races)
                 if isinstance(order, Play) and order.finish and races:
-                    standing.enter(query, len(batch.queries))
+                    standing.enter(query, atoms, batch)
                 bytes_read[number] = meter.bytes_read
                 followed.append(number)
         with metered() as meter:
