@@ -78,7 +78,7 @@ def _run_queries(
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked)
     codes = code_search(atom_set, k, options)
-    if single and codes.serves:
+    if single and codes.serves and codes.pays(atom_set):
         alone = Begun(atom_set, rows[0], k, options, None if masks is None else masks[0])
         alone.begin(tried or 0, codes=codes)
         finish_by_products(atom_set, [alone], k, options)

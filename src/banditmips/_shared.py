@@ -175,6 +175,9 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
     for start in range(0, len(waiting) if together.serves else 0, TOGETHER):
         some = waiting[start : start + TOGETHER]
         vectors = np.stack([one.vector for one in some])
+        if options.objective in WITHOUT_LENGTHS:
+            # They may be longer than single precision can say, and of any length.
+            vectors = np.ldexp(vectors, -np.frexp(np.abs(vectors).max(axis=1, keepdims=True))[1])
         excluded = np.ones((len(some), atom_set.store.shape[0]), dtype=np.bool_)
         for row, one in zip(excluded, some, strict=True):
             row[one.candidates] = False

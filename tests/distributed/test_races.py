@@ -388,7 +388,7 @@ def test_no_message_grows_with_the_atoms_or_the_coordinates(make_shards):
 
 
 def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards, monkeypatch):
-    """As in one place: the first races in vain are a warning to the queries that follow, where waiting costs nothing."""
+    """As in one place: the first races in vain are a warning to the queries that follow, where waiting is free."""
     monkeypatch.setattr(_tasks, "_EXCHANGE_TIME", 0.0)
     atoms, queries = genotypes(n=800, d=20_000, m=40)
     one = bm.BanditMIPS().fit(atoms).search(queries.astype(np.float32), 10)

@@ -171,7 +171,8 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
     if races_on_codes(atoms, options):
         assert atoms.codes is not None
         times = shared_times(atoms, n_queries)
-        return not (may_be_certain(here, times, n, k) or is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
+        may_be = n_queries > 1 and may_be_certain(here, times, n, k)
+        return not (may_be or is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
     first = least_sample(options, k, n)
     plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
     return not any(plan.can_pay(first) for plan in plans)

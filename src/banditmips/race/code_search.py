@@ -148,6 +148,10 @@ class CodeSearch:
             return None
         return outcome
 
+    def pays(self, atoms: AtomSet) -> bool:
+        """Whether all products of one query take longer than a race of all atoms at its best."""
+        return self._pays(atoms, atoms.store.shape[0], 1, self._times)
+
     def _pays(self, atoms: AtomSet, n_candidates: int, n_sharing: int, times: Times) -> bool:
         """Whether there is anybody to leave out, and all products take longer than a race at its best."""
         if n_candidates <= self._k:
