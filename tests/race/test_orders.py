@@ -1,0 +1,107 @@
+"""Atoms in every order and of every type: the same answers, alone and together, to the bit."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import banditmips as bm
+from banditmips.core.rows import Rows
+from banditmips.race import passes
+from banditmips.race.together import Together
+
+DTYPES = ("f4", "f8", "f2", "i1", "u1", "i2", "?", "i4")
+OBJECTIVES = ("inner_product", "cosine", "neg_sqeuclidean", "correlation", "neg_l1")
+
+
+def laid_out(atoms, order):
+    """The same numbers by row, by column, or with others between them."""
+    if order != "apart":
+        return np.asarray(atoms, order=order)
+    room = np.zeros((2 * atoms.shape[0], 2 * atoms.shape[1]), dtype=atoms.dtype)
+    room[::2, ::2] = atoms
+    return room[::2, ::2]
+
+
+def numbers(n, d, dtype, seed=0):
+    return np.random.default_rng(seed).uniform(0 if dtype in "u1?" else -40, 40, size=(n, d)).astype(dtype)
+
+
+def truth(atoms, query, objective):
+    atoms, query = atoms.astype(np.float64), query.astype(np.float64)
+    if objective in ("neg_sqeuclidean", "neg_l1"):
+        apart = np.abs(atoms - query)
+        return -(apart**2 if objective == "neg_sqeuclidean" else apart).sum(axis=1)
+    if objective == "correlation":
+        atoms, query = atoms - atoms.mean(axis=1, keepdims=True), query - query.mean()
+    norms = np.linalg.norm(atoms, axis=1) * np.linalg.norm(query)
+    return atoms @ query / (1.0 if objective == "inner_product" else norms)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F", "apart"])
+def test_every_order_and_type_gives_the_same(order, dtype, objective):
+    atoms = numbers(90, 2_500, dtype)
+    if dtype == "?":
+        atoms[np.random.default_rng(1).random(atoms.shape) < 0.5] = False
+    queries = np.random.default_rng(2).normal(size=(24, 2_500)).astype(np.float32)
+    given, plain = laid_out(atoms, order), np.ascontiguousarray(atoms)
+    expected = bm.search(plain, queries, k=6, objective=objective)
+    index = bm.BanditMIPS(objective=objective).fit(given)
+    for search in (partial(bm.search, given, objective=objective), index.search):
+        found = search(queries, k=6)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-13)
+        for query, scores in zip(queries[:4], found.scores[:4], strict=True):
+            np.testing.assert_array_equal(search(query, k=6).scores, scores)
+    for query, indices in zip(queries, expected.indices, strict=True):
+        np.testing.assert_array_equal(indices, np.argsort(-truth(atoms, query, objective), kind="stable")[:6])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+@pytest.mark.parametrize("order", ["F", "apart"])
+@pytest.mark.parametrize("m", [1, 40])
+def test_products_and_moments_of_atoms_that_do_not_lie_by_row(m, order, dtype, monkeypatch):
+    monkeypatch.setattr(passes, "_BLOCK", 4_096)  # several blocks
+    monkeypatch.setattr(passes, "_MOST_ROWS", 50)
+    atoms = numbers(130, 301, dtype)
+    queries = np.random.default_rng(3).normal(size=(m, 301)).astype(np.float32)
+    moments = np.full((2, 130), np.nan)
+    products = passes.pass_products(Rows([laid_out(atoms, order)]), queries, moments)
+    wide = atoms.astype(np.float64)
+    np.testing.assert_allclose(products, queries.astype(np.float64) @ wide.T, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(moments[0], wide.sum(axis=1), rtol=1e-5, atol=1e-2)
+    np.testing.assert_allclose(moments[1], np.square(wide).sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", [0.0, 0.55, 0.7, 50.0])
+@pytest.mark.parametrize("fitted", [False, True])
+def test_correlations_of_queries_with_a_level_share_their_products(level, fitted):
+    """Those that are mostly mean are taken less their means, alone and together."""
+    rng = np.random.default_rng(4)
+    atoms = (level + rng.uniform(-0.5, 0.5, size=(300, 1_100))).astype(np.float32)
+    queries = (level + rng.uniform(-0.5, 0.5, size=(40, 1_100))).astype(np.float32)
+    queries[3] -= np.float32(level)
+    index = bm.BanditMIPS(objective="correlation").fit(atoms)
+    search = index.search if fitted else partial(bm.search, atoms, objective="correlation")
+    found = search(queries, k=5)
+    assert (found.n_rounds == 0).all()
+    for query, indices, scores in zip(queries, *found, strict=True):
+        np.testing.assert_array_equal(indices, np.argsort(-truth(atoms, query, "correlation"), kind="stable")[:5])
+        np.testing.assert_array_equal(scores, search(query, k=5).scores)
+
+
+def test_queries_with_epsilon_share_products_where_no_race_pays(monkeypatch):
+    atoms, queries = (np.random.default_rng(5).normal(size=(size, 500)).astype(np.float32) for size in (400, 30))
+    n_together, best = [], Together.best
+
+    def counted(self, some, *given):
+        n_together.append(len(some))
+        return best(self, some, *given)
+
+    monkeypatch.setattr(Together, "best", counted)
+    found = bm.BanditMIPS(objective="cosine", epsilon=1e-3).fit(atoms).search(queries, k=3)
+    assert n_together == [30]
+    for query, indices in zip(queries, found.indices, strict=True):
+        np.testing.assert_array_equal(indices, np.argsort(-truth(atoms, query, "cosine"), kind="stable")[:3])
