@@ -9,7 +9,7 @@ from banditmips._result import SearchResult, Trace
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import PartStore
 from banditmips.atoms.metering import metered
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.code_search import CodeSearch
 from banditmips.race.full import can_stream

@@ -16,7 +16,7 @@ from banditmips.atoms import AtomStore, DenseStore
 from banditmips.core.answer import PlainRace
 from banditmips.core.batch import PlainBatch
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts
 from banditmips.core.survivors import Survivors

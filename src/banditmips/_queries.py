@@ -26,7 +26,7 @@ from banditmips._validate import (
 )
 from banditmips.atoms import PartStore
 from banditmips.atoms.metering import metered
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.batch import ASKED_TOGETHER, Account, begin_while_it_pays, race_again
 from banditmips.race.code_search import code_search

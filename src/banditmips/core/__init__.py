@@ -22,32 +22,33 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     quantiles
     maps
     reads
-    entries          <- kernels
-    statistics        <- kernels
+    entries       <- kernels
+    statistics    <- kernels
     records
     survivors
-    source            <- survivors
-    rotation          <- kernels, numbers
-    codes             <- entries, kernels, rotation
-    measuring         <- codes, kernels, rotation
-    places            <- kernels
-    rows              <- kernels, places
-    passes            <- kernels, places, rows
-    near_best         <- kernels, rows, survivors
-    byte_products     <- kernels, numbers, places, rows, survivors
-    certain           <- kernels, survivors
-    exact             <- certain, rows
-    rule              <- kernels, quantiles, source, survivors
-    loop              <- exact, records, rule, source, survivors
-    sample_source     <- certain, source, statistics, survivors
-    cached_source     <- kernels, sample_source, statistics, survivors
-    code_source       <- certain, codes, kernels, numbers, source, survivors
-    plain             <- maps
-    products          <- certain, kernels, near_best, places, plain, rows
-    answer            <- certain, code_source, codes, exact, loop, plain, products, records, rows, rule, survivors
-    batch             <- certain, kernels, near_best, plain, products, rows
-    sparse_products   <- kernels
-    sparse_batch      <- kernels, sparse_products, survivors
+    source        <- survivors
+    rotation      <- kernels, numbers
+    codes         <- entries, kernels, rotation
+    measuring     <- codes, kernels, rotation
+    places        <- kernels
+    rows          <- kernels, places
+    passes        <- kernels, places, rows
+    near_best     <- kernels, rows, survivors
+    byte_products <- kernels, numbers, places, rows, survivors
+    certain       <- kernels, survivors
+    exact         <- certain, rows
+    rule          <- kernels, quantiles, source, survivors
+    outcome       <- exact, records, survivors
+    loop          <- exact, outcome, records, rule, source, survivors
+    sample_source <- certain, source, statistics, survivors
+    cached_source <- kernels, sample_source, statistics, survivors
+    code_source   <- certain, codes, kernels, numbers, source, survivors
+    plain         <- maps
+    products      <- certain, kernels, near_best, places, plain, rows
+    answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
+    batch         <- certain, kernels, near_best, plain, products, rows
+    sparse_products <- kernels
+    sparse_batch  <- kernels, sparse_products, survivors
 
 kernels, entries, numbers
     The innermost sums in C (``c/kernels.h`` says what each does; the best for the machine is chosen when it runs), the
@@ -69,9 +70,9 @@ byte_products
 near_best, batch
     Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
     queries, with nothing in Python for each.
-loop, answer, products, plain
-    The rounds; the four steps above; the best of all products; both for plain queries with nothing around them, in one
-    call from the user's arrays to the result.
+loop, outcome, answer, products, plain
+    The rounds, and what comes of them; the four steps above; the best of all products; both for plain queries with
+    nothing around them, in one call from the user's arrays to the result.
 sparse_products, sparse_batch
     Products of a sparse matrix with one query, and with many at once; places are checked where they are used.
 maps, reads

@@ -14,7 +14,8 @@ from banditmips.core.certain cimport CertainBounds, MeasuredQuery, ScoreMap, are
 from banditmips.core.code_source cimport PROBED, CodeSource
 from banditmips.core.codes cimport Codes
 from banditmips.core.exact cimport Exact
-from banditmips.core.loop import Outcome, can_lead, lead, race
+from banditmips.core.loop import can_lead, lead, race
+from banditmips.core.outcome import Outcome
 from banditmips.core.plain cimport PlainKind
 from banditmips.core.products cimport Best
 from banditmips.core.records import StopReason

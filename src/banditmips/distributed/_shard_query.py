@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from banditmips.atoms import SparseStore
 from banditmips.core.answer import Times, answer_survivors, is_worth_a_round
 from banditmips.core.code_source import CodeSource
-from banditmips.core.loop import Outcome, can_lead, lead, learn, race
+from banditmips.core.loop import can_lead, lead, learn, race
+from banditmips.core.outcome import Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import CodeRule, drop_certain
 from banditmips.core.survivors import Survivors

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from banditmips._threads import map_in_order
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.race.costs import costs
 from banditmips.race.direct import Answer, DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.facts import longest
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.core.quantiles import student_quantile
 from banditmips.core.records import StopReason
 from banditmips.race.sampled import Contest

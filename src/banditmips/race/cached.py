@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from banditmips.core.cached_source import CachedSource
 from banditmips.core.exact import Exact
-from banditmips.core.loop import Limits, Outcome, race
+from banditmips.core.loop import Limits, race
+from banditmips.core.outcome import Outcome
 from banditmips.core.rule import PairedRule
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors

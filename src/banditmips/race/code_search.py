@@ -12,7 +12,8 @@ from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer_survivors, leave_certain
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import RowsExact
-from banditmips.core.loop import Limits, Outcome
+from banditmips.core.loop import Limits
+from banditmips.core.outcome import Outcome
 from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of

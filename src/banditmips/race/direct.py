@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import Direct, Times
 from banditmips.core.certain import MeasuredQuery
-from banditmips.core.loop import Outcome
+from banditmips.core.outcome import Outcome
 from banditmips.core.products import best_of, best_of_all, best_of_rows
 from banditmips.core.survivors import Survivors
 from banditmips.race.code_search import code_search

@@ -13,7 +13,8 @@ from banditmips.atoms.facts import length_of
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import Exact, ReaderExact
-from banditmips.core.loop import Limits, Outcome, race
+from banditmips.core.loop import Limits, race
+from banditmips.core.outcome import Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors

@@ -123,7 +123,9 @@ def are_peaked(rows: Rows, peaks: NDArray[np.float64], n_queries: int, k: int, a
     limit = most_peaked(rows, min(n_queries, MOST_QUERIES), k, absolute, delta)
     if 2 * np.count_nonzero(peaks <= limit) <= peaks.size:
         return True
-    some = np.ascontiguousarray(rows.arrays[0][:: max(1, rows.n // _LOOKED_AT)])
+    # From all over; those in Fortran order side by side, since they share what is read from memory.
+    first, step = (0, max(1, rows.n // _LOOKED_AT)) if rows.are_contiguous else (max(0, rows.n - _LOOKED_AT) // 2, 1)
+    some = np.ascontiguousarray(rows.arrays[0][first::step][: _LOOKED_AT + 1])
     if some.dtype not in (np.float32, np.float64):
         some = some.astype(np.float32)
     squares, largest, *_ = measure_queries(some)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.certain import ScoreMap
-from banditmips.core.loop import Limits, Outcome
+from banditmips.core.loop import Limits
+from banditmips.core.outcome import Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import Rule
 from banditmips.core.sample_source import SampleSource
