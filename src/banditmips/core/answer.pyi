@@ -7,7 +7,8 @@ from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource
 from banditmips.core.codes import Codes
 from banditmips.core.exact import Exact
-from banditmips.core.loop import Limits, Outcome
+from banditmips.core.loop import Limits
+from banditmips.core.outcome import Outcome
 from banditmips.core.plain import PlainKind
 from banditmips.core.products import Best
 from banditmips.core.rows import Rows

@@ -102,7 +102,8 @@ class Costs:
     def sweeps(self, n_values: int) -> bool:
         """Whether our own loop multiplies so many values with a query about as fast as BLAS with its threads."""
         blas = _between(self.near_stream, self.stream, n_values)
-        return _between(self.near_sweep, self.sweep, n_values) <= _AS_FAST * blas
+        longer = _between(self.near_sweep, self.sweep, n_values) - _AS_FAST * blas
+        return n_values * longer <= _NUMPY_CALL
 
     def sweeps_columns(self, n_values: int) -> bool:
         """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
@@ -146,6 +147,8 @@ _NEAR, _FAR = 1 << 21, 1 << 23
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
+_NUMPY_CALL = 10_000.0
+"""Nanoseconds that a search by way of NumPy takes longer than one compiled call (measured: 15,000 to 25,000)."""
 _LINE = 64
 """Bytes of a cache line."""
 _BYTE_GROUP = 16

@@ -90,7 +90,7 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
 
     def by_tiles(m: int) -> float:
         queries = np.ones((m, 8 * _D), dtype=np.float32)
-        return _best_time(lambda: rough_sums(halves, every[: _N // 8], queries, 0), 2)
+        return _best_time(lambda: rough_sums(halves, every[: _N // 16], queries, 0))
 
     def by_bytes(m: int) -> float:
         # Few enough that a processor without such instructions takes no longer than for the rest.
@@ -98,14 +98,15 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         return _best_time(partial(products.fill, np.arange(2)))
 
     few, many = by_blas(8), by_blas(64)
-    some_tiles, more_tiles = by_tiles(4), by_tiles(8)
+    # So far apart that other work does not hide the difference.
+    some_tiles, more_tiles = by_tiles(4), by_tiles(32)
     few_bytes, many_bytes = by_bytes(16), by_bytes(64)
     product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
     byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * _D * (64 - 16))
     return {
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
-        "tile": max(more_tiles - some_tiles, 0.1 * more_tiles) / (_N // 8 * 8 * _D * (8 - 4)),
+        "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
         "byte_product": byte_product,
         "byte_entry": max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product),
     }
