@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -134,3 +136,25 @@ def test_threads_share_one_kind():
         bare = list(pool.map(lambda query: bm.search(atoms, query).indices[0], atoms))
     np.testing.assert_array_equal(by_index, exact)
     np.testing.assert_array_equal(bare, exact)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_kind_of_search_that_others_have_displaced_is_found_again(fitted, monkeypatch):
+    """Sixteen kinds are found one after another; whichever comes again takes its place among them again."""
+    rng = np.random.default_rng(0)
+    atoms, query = rng.normal(size=(9, 30)).astype(np.float32), rng.normal(size=30).astype(np.float32)
+    module = "banditmips._index.directly" if fitted else "banditmips._search.bare_directly"
+    search = bm.BanditMIPS().fit(atoms).search if fitted else partial(bm.search, atoms)
+    search(query)
+    for k in (1, 2, 3, 4, 5, 6, 7, 8, 9) if fitted else ():
+        for absolute in (False, True):
+            search(query, k=k, absolute=absolute)
+    for n in range(10, 30) if not fitted else ():
+        bm.search(rng.normal(size=(n, 30)).astype(np.float32), query)
+    search(query)
+    search(query)
+    name, found = module.rsplit(".", 1)[1], []
+    real = getattr(sys.modules[module.rsplit(".", 1)[0]], name)
+    monkeypatch.setattr(module, lambda *given: found.append(1) or real(*given))
+    search(query)
+    assert not found

@@ -45,6 +45,10 @@ def _remember_plain(
     kinds: list[PlainKind], direct: DirectSearch, asked: tuple[Any, ...], atoms: AtomSet, checked: bool
 ) -> None:
     """Let the next search that is asked the same go without any of this (`answer_plainly`)."""
+    if direct.kind is not None:
+        if direct.kind not in kinds:  # others have taken its place since
+            _put_first(direct.kind, kinds)
+        return
     options, n, compiled = direct.options, atoms.store.shape[0], direct.compiled
     served = direct.sweeps or (compiled is not None and direct.contiguous)
     if not served or options.trace or options.ends != "largest":
@@ -52,14 +56,13 @@ def _remember_plain(
     fields = {"n_rounds": 0, "n_survivors": n, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
     settings = _settings(fields, asked, direct.k, options, atoms, checked)
     if compiled is None:
-        products = PlainProducts(*settings)
+        products = direct.kind = PlainProducts(*settings)
         products.squares = squares_of(atoms)
-        _put_first(products, kinds)
     else:
-        race = PlainRace(*settings)
-        # What is prepared for atoms must not keep them alive.
-        race.direct, race.go_on = compiled, partial(_go_on, direct, ref(atoms))
-        _put_first(race, kinds)
+        race = direct.kind = PlainRace(*settings)
+        # What is prepared for atoms must not keep them alive, nor itself.
+        race.direct, race.go_on = compiled, partial(_go_on, ref(direct), ref(atoms))
+    _put_first(direct.kind, kinds)
 
 
 def _settings(
@@ -122,10 +125,10 @@ def _by_bytes(
     return None if found is None else shared.result(found).labelled(options.seed, array.shape, checked=checked)
 
 
-def _go_on(direct: DirectSearch, atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:
-    found = atoms()
-    assert found is not None  # whoever searches has them
-    return direct.go_on(found, query, alive)
+def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:
+    search, found = direct(), atoms()
+    # Whoever searches has the atoms; what was prepared may have been forgotten since, and is prepared again.
+    return None if search is None or found is None else search.go_on(found, query, alive)
 
 
 def bare_directly(
@@ -140,9 +143,9 @@ def bare_directly(
     if not can_use_blas(atoms):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
-    found, made = _answered(_bare, key, atom_set, queries)
-    if made is not None:
-        _remember_plain(plain_kinds, made, asked, atom_set, checked=False)
+    found, direct = _answered(_bare, key, atom_set, queries)
+    if found is not None:
+        _remember_plain(plain_kinds, direct, asked, atom_set, checked=False)
     return found
 
 
@@ -159,31 +162,31 @@ def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple
         return _plain_batch(kinds, atom_set, queries, k, options, (options,), not atom_set.unchecked), None
     if atom_set.cache is not None:
         return on_cache(atom_set, queries, k, options) if k > 0 else (None, None)
-    found, made = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
-    if made is not None and isinstance(atom_set.store, DenseStore):
+    found, direct = _answered(atom_set.prepared.setdefault("direct", {}), (k, options), atom_set, queries)
+    if found is not None and isinstance(atom_set.store, DenseStore):
         kinds = atom_set.prepared.setdefault("plain", [])
-        _remember_plain(kinds, made, (options,), atom_set, checked=not atom_set.unchecked)
+        _remember_plain(kinds, direct, (options,), atom_set, checked=not atom_set.unchecked)
     return found, None
 
 
 def _answered(
     remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
-) -> tuple[SearchResult | None, DirectSearch | None]:
-    """The result, if there is one, and what was made for it and will be found again."""
+) -> tuple[SearchResult | None, DirectSearch]:
+    """The result, if there is one, and what was made for it, and is found again."""
     # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
     place = (key[0], id(key[1]), *key[2:])
-    direct, made = remembered.get(place), None
+    direct = remembered.get(place)
     if direct is None or direct.options is not key[1]:
         if len(remembered) >= _MOST_DIRECT:
             remembered.clear()
-        direct = made = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
-        return None, made
+        return None, direct
     k, options = key[0], key[1]
     trace = _trace_of(atom_set, row, found, k, options) if options.trace else None
     result = of_outcome(found, k, options.absolute, not atom_set.unchecked, trace)
-    return result, made
+    return result, direct
 
 
 def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> tuple[SearchResult | None, int]:

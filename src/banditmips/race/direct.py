@@ -33,6 +33,7 @@ from banditmips.race.situation import FEW_ENTRIES
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
+    from banditmips.core.plain import PlainKind
     from banditmips.race.atom_set import AtomSet
 
 __all__ = ["Answer", "DirectSearch", "Waiting", "are_plain", "by_all_products", "plain_row", "plain_rows", "squares_of"]
@@ -100,6 +101,8 @@ class DirectSearch:
         What the steps of a race take; None where all products take less than any race.
     certain_time : float
         Nanoseconds of certain bounds.
+    kind : PlainKind or None
+        What answers such searches in one compiled call, if somebody has made it.
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
@@ -108,6 +111,7 @@ class DirectSearch:
         self.compiled: Direct | None = None
         self.times: Times | None = None
         self.contiguous, self.certain_time = False, 0.0
+        self.kind: PlainKind | None = None
         self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
         if not self.serves:
             return
