@@ -88,7 +88,9 @@ def best_of_rows(Rows rows, squares, const real[::1] query, double query_squares
     cdef const real[::1] known = query if squares is None else squares
     if not (rows.n_segments == 1 and rows.segments[0].dtype == dtype and rows.are_contiguous):
         raise ValueError("rows are those of one matrix in C order, of the type of the query")
-    if query.shape[0] != rows.d or rows.segments[0].row_stride != rows.d * <int64_t> sizeof(real):
+    # What NumPy says of the way from one row to the next means nothing where there is one.
+    follow = rows.n == 1 or rows.segments[0].row_stride == rows.d * <int64_t> sizeof(real)
+    if query.shape[0] != rows.d or not follow:
         raise ValueError(f"rows of {rows.d} numbers must follow one another, and the query have as many")
     if squares is not None and known.shape[0] != rows.n:
         raise ValueError(f"squares must be those of {rows.n} atoms, got {known.shape[0]}")
