@@ -105,3 +105,19 @@ def test_queries_with_epsilon_share_products_where_no_race_pays(monkeypatch):
     assert n_together == [30]
     for query, indices in zip(queries, found.indices, strict=True):
         np.testing.assert_array_equal(indices, np.argsort(-truth(atoms, query, "cosine"), kind="stable")[:3])
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", "g"])
+@pytest.mark.parametrize("objective", ["cosine", "correlation"])
+def test_squares_that_are_too_small_for_numbers_are_no_zeros(objective, dtype):
+    """In whatever order their bytes lie, and however many there are."""
+    rng = np.random.default_rng(6)
+    atoms, query = (1e-170 * rng.normal(size=(6, 50))).astype(dtype), rng.normal(size=50)
+    scores = truth(1e170 * atoms, query, objective)
+    for search in (
+        partial(bm.search, atoms, objective=objective),
+        bm.BanditMIPS(objective=objective).fit(atoms).search,
+    ):
+        found = search(query, k=3)
+        np.testing.assert_array_equal(found.indices, np.argsort(-scores)[:3])
+        np.testing.assert_allclose(found.scores, np.sort(scores)[::-1][:3], rtol=1e-12)

@@ -113,8 +113,8 @@ def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.
     values = np.empty((1, columns.size))
     roots = np.asarray(np.sqrt(squares))
     known = (squares >= _LEAST_SQUARES) & np.isfinite(squares)
-    if store.dtype != np.float64:
-        known |= squares == 0.0  # no square of a shorter number is too small for sums
+    if store.dtype.kind != "f" or store.dtype.itemsize < 8:
+        known |= squares == 0.0  # no square of an integer or of a shorter float is too small for sums
     for row in np.flatnonzero(~known):
         store.gather(np.array([row]), columns, values)
         with np.errstate(over="ignore", invalid="ignore"):
