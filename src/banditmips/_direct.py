@@ -23,7 +23,7 @@ from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch, nothing_to_try
 from banditmips.race.cached import CachedSearch
-from banditmips.race.direct import Answer, DirectSearch, plain_row, plain_rows, squares_of
+from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
@@ -125,7 +125,7 @@ def _by_bytes(
     return None if found is None else shared.result(found).labelled(options.seed, array.shape, checked=checked)
 
 
-def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Answer | None:
+def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Outcome | None:
     search, found = direct(), atoms()
     # Whoever searches has the atoms; what was prepared may have been forgotten since, and is prepared again.
     return None if search is None or found is None else search.go_on(found, query, alive)
@@ -236,7 +236,7 @@ def of_outcome(
     )
 
 
-def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Answer, k: int, options: Options) -> Trace:
+def _trace_of(atom_set: AtomSet, row: NDArray[Any], found: Outcome, k: int, options: Options) -> Trace:
     plan = Query(atom_set, as_finite(row, ""), k, options, None).explain()
     return Trace(tuple(found.rounds), plan, found.n_raced)
 

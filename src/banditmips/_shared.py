@@ -46,7 +46,7 @@ class SharedProducts:
         self._atoms, self._rows, self._k, self._options = atom_set, rows, k, options
         # One mask for all queries is a view that repeats it.
         self._excluded = masks[0] if masks is not None and masks.strides[0] == 0 else masks
-        self._together = _products_of(len(rows), atom_set, k, options)
+        self._together = Together(atom_set, k, options)
         self.serves = self._together.serves
         if self.serves and not are_plain(rows):
             with np.errstate(over="ignore"):
@@ -120,18 +120,6 @@ class SharedProducts:
         return np.full(m, n) if out is None else np.broadcast_to(n - np.count_nonzero(out, axis=-1), m)
 
 
-class _Alone(Together):
-    """The products of one query: the atoms are read once for it, and rounding them to bytes would take longer."""
-
-    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> None:
-        return None
-
-
-def _products_of(m: int, atom_set: AtomSet, k: int, options: Options, n_all: int | None = None) -> Together:
-    """All products for m queries."""
-    return (Together if m > 1 else _Alone)(atom_set, k, options, n_all)
-
-
 def misses_norms(atom_set: AtomSet, options: Options) -> bool:
     """Whether the objective needs norms that nobody knows."""
     return options.objective in WITHOUT_LENGTHS and atom_set.facts is None
@@ -171,7 +159,7 @@ def _finish_in_one_pass(queries: Sequence[Query], store: PartStore) -> None:
 
 def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, options: Options) -> None:
     """Finish queries to atoms in memory by products that they share, where they can."""
-    together = _products_of(len(waiting), atom_set, k, options, max(one.n_all for one in waiting))
+    together = Together(atom_set, k, options, max(one.n_all for one in waiting))
     for start in range(0, len(waiting) if together.serves else 0, TOGETHER):
         some = waiting[start : start + TOGETHER]
         vectors = np.stack([one.vector for one in some])

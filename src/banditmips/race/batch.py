@@ -12,7 +12,7 @@ from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times
 from banditmips.core.outcome import Outcome
 from banditmips.race.costs import costs
-from banditmips.race.direct import Answer, DirectSearch, Waiting, by_all_products
+from banditmips.race.direct import DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows
 from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, code_times, is_worth_a_race, may_be_certain
@@ -204,7 +204,7 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     assert rows is not None
     itemsize, returned = atoms.store.dtype.itemsize, k * times.row
     full, more = times.full, rows.n * rows.d * here.product * max(itemsize / 4, 1.0)
-    can_be_bytes = options.objective not in ("neg_l1", "correlation")
+    can_be_bytes = options.objective != "neg_l1" and atoms.removed is None
     if can_be_bytes and are_likely(rows, queries, k, options.absolute, options.delta):
         n_together = min(m, TOGETHER)
         full = min(full, rows.n * rows.d * here.bytes_of(itemsize, n_together) / n_together)
@@ -221,7 +221,7 @@ def shared_times(atoms: AtomSet, n_queries: int) -> Times:
     return code_times(costs(), atoms.codes, rows.n, store.dtype.itemsize, rows.are_contiguous, by_blas, n_queries)
 
 
-def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Answer] | None:
+def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Outcome] | None:
     """Answer plain queries; None where atoms, options or one of the queries are not of the plain kind."""
     direct = DirectSearch(atoms, k, options, len(rows))
     if not direct.serves:
@@ -229,7 +229,7 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     begun = _begin_plain(direct, atoms, rows)
     if begun is None:
         return None
-    answers = {place: one for place, one in enumerate(begun) if isinstance(one, Answer)}
+    answers = {place: one for place, one in enumerate(begun) if isinstance(one, Outcome)}
     places = [place for place in range(len(rows)) if place not in answers]
     if places:
         together, left = Together(atoms, k, options), at_places(rows, places)
@@ -242,11 +242,11 @@ def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -
     return [answers[place] for place in range(len(rows))]
 
 
-def _begin_plain(direct: DirectSearch, atoms: AtomSet, rows: NDArray[Any]) -> list[Answer | Waiting] | None:
+def _begin_plain(direct: DirectSearch, atoms: AtomSet, rows: NDArray[Any]) -> list[Outcome | Waiting] | None:
     """Begin plain queries as long as races pay; None where one of them is not plain."""
     m, n_jobs, times = len(rows), direct.options.n_jobs, direct.times
 
-    def begin(i: int, n_sharing: int = 1) -> Answer | Waiting:
+    def begin(i: int, n_sharing: int = 1) -> Outcome | Waiting:
         if times is not None:
             direct.share_products(n_sharing)
         one = direct.begin(atoms, rows[i])
@@ -278,7 +278,7 @@ class _NotPlainError(Exception):
 
 def _answers(
     found: Found, places: Sequence[int], raced: Mapping[int, Outcome | None], n: int, delta: float
-) -> dict[int, Answer]:
+) -> dict[int, Outcome]:
     """What was found for queries at some places by their products with n atoms, after what their races had come to."""
     answers = {}
     for t, place in enumerate(places):

@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     from banditmips.core.plain import PlainKind
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["Answer", "DirectSearch", "Waiting", "are_plain", "by_all_products", "plain_row", "plain_rows", "squares_of"]
+__all__ = ["DirectSearch", "Waiting", "are_plain", "by_all_products", "plain_row", "plain_rows", "squares_of"]
 
 _PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
-
-
-Answer = Outcome
-"""What came of a plain query: rows and exact scores, best first, and what they took."""
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
@@ -166,16 +162,16 @@ class DirectSearch:
             and all(getattr(options, name) == value for name, value in _PLAIN.items())
         )
 
-    def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | None:
+    def answer(self, atoms: AtomSet, row: NDArray[Any]) -> Outcome | None:
         """Answer a query; None where it turns out not to be plain."""
         query = MeasuredQuery(row)
         return self._by_products(atoms, query, self._begin(atoms, query))
 
-    def go_on(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | None:
+    def go_on(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Outcome | None:
         """Answer a query of which certain bounds have left these; None where it turns out not to be plain."""
         return self._by_products(atoms, query, self._by_codes(atoms, query, alive))
 
-    def _by_products(self, atoms: AtomSet, query: MeasuredQuery, begun: Answer | Waiting | None) -> Answer | None:
+    def _by_products(self, atoms: AtomSet, query: MeasuredQuery, begun: Outcome | Waiting | None) -> Outcome | None:
         """Answer a query that waits by all products; others as they are."""
         if not isinstance(begun, Waiting):
             return begun
@@ -193,14 +189,14 @@ class DirectSearch:
             best = best_of_all(products, squares_of(atoms), store.rows, query, k, absolute)
         return None if best is None else by_all_products((best.indices, best.scores), n, begun.n_nonzero, begun.begun)
 
-    def begin(self, atoms: AtomSet, row: NDArray[Any]) -> Answer | Waiting | None:
+    def begin(self, atoms: AtomSet, row: NDArray[Any]) -> Outcome | Waiting | None:
         """Answer a query if that takes less than its products; None where it turns out not to be plain."""
         begun = self._begin(atoms, MeasuredQuery(row))
         if begun is not None:
             begun.time_spent += self.certain_time
         return begun
 
-    def _begin(self, atoms: AtomSet, query: MeasuredQuery) -> Answer | Waiting | None:
+    def _begin(self, atoms: AtomSet, query: MeasuredQuery) -> Outcome | Waiting | None:
         # Of a query with few entries only their columns are read, elsewhere.
         if not query.is_fine or FEW_ENTRIES * query.n_nonzero <= query.given.size:
             return None
@@ -228,7 +224,7 @@ class DirectSearch:
         needed = coordinates_needed(atoms.store, query.exact, quantile, self.k, options.seed, options.absolute)
         return plan.pays(max(needed, self._first), self._first)
 
-    def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Answer | Waiting | None:
+    def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Outcome | Waiting | None:
         assert self.times is not None
         outcome = code_search(atoms, self.k, self.options).race(atoms, query, alive, self.times)
         return outcome if outcome is None or not outcome.waits else Waiting(query, outcome)
@@ -246,7 +242,7 @@ def squares_of(atoms: AtomSet) -> NDArray[Any] | None:
 
 def by_all_products(
     found: tuple[NDArray[np.int64], NDArray[np.float64]], n: int, n_nonzero: int, begun: Outcome | None
-) -> Answer:
+) -> Outcome:
     """What came of a query with so many entries by its products with n atoms, after what its race had come to."""
     answer = Outcome.finished(*found, n * n_nonzero, begun, best_first=True)
     if begun is None:

@@ -14,6 +14,7 @@ from banditmips.atoms.facts import length_of
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore, part_sums
 from banditmips.atoms.sparse import SparseStore
+from banditmips.core.batch import measure_queries
 from banditmips.core.certain import MeasuredQuery, ScoreMap
 from banditmips.core.exact import Exact, ReaderExact, RowsExact
 from banditmips.core.numbers import permuted_coordinates
@@ -350,7 +351,7 @@ def less_their_levels(queries: NDArray[Any]) -> NDArray[Any]:
     """Queries, of floats in C order, those that are mostly mean less their means: each as it would be alone."""
     with np.errstate(over="ignore", invalid="ignore"):
         level = queries.shape[1] * np.square(queries.mean(axis=1, dtype=np.float64))
-        squares = np.einsum("ij,ij->i", queries, queries, dtype=np.float64)
+        squares, *_ = measure_queries(queries)
         # By rough sums, hence half as much as it takes.
         places = np.flatnonzero(~(level <= 0.5 * MOST_LEVEL * (squares - level)))
         if places.size == 0:

@@ -194,6 +194,8 @@ class Together:
         asks_for_time = options.minimise == "time" and options.budget is None
         if not asks_for_time or self._atoms.removed is not None or objective == "neg_l1":
             return None
+        if len(queries) == 1:
+            return None  # the atoms are read once for it, and rounding them would take longer
         if objective == "correlation" and self._atoms.facts is None:
             return None  # products of bytes tell nothing of means
 
