@@ -15,6 +15,20 @@ from banditmips._validate import Options, as_mask, as_queries
 from banditmips.distributed import _shard, _tasks
 from banditmips.distributed._batch import BatchSearch
 from banditmips.distributed._serving import ByTasks
+from distributed import Client, LocalCluster
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """Two workers in this process: quick to start, and all that most tests need."""
+    folder = tmp_path_factory.mktemp("threads")
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", local_directory=str(folder)
+        ) as cluster,
+        Client(cluster) as connected,
+    ):
+        yield connected
 
 
 class AtOnce:

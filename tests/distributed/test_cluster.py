@@ -13,20 +13,6 @@ import scipy.sparse
 import banditmips as bm
 from banditmips.distributed import DistributedMIPS, _tasks
 from banditmips.distributed._cluster import Cluster, WorkerLostError, choose_homes
-from distributed import Client, LocalCluster
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    """Two workers in this process: quick to start, and all that most tests need."""
-    folder = tmp_path_factory.mktemp("threads")
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", local_directory=str(folder)
-        ) as cluster,
-        Client(cluster) as connected,
-    ):
-        yield connected
 
 
 def ratings(n=120, d=1_500, m=3, seed=0):

@@ -15,25 +15,12 @@ import zarr
 
 import banditmips as bm
 from banditmips.distributed import DistributedMIPS
-from distributed import Client, LocalCluster
 
 N, D = 90, 6_000
 rng = np.random.default_rng(0)
 ATOMS = (rng.permutation(np.linspace(-4.0, 4.0, N))[:, np.newaxis] + rng.normal(size=(N, D))).astype(np.float32)
 QUERIES = 1.0 + 0.5 * rng.normal(size=(3, D))
 BEST = np.argsort(-(QUERIES @ ATOMS.T), axis=1)[:, :2]
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("threads")
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", local_directory=str(folder)
-        ) as cluster,
-        Client(cluster) as connected,
-    ):
-        yield connected
 
 
 @pytest.fixture(autouse=True)
