@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from weakref import ref
@@ -19,18 +20,22 @@ from banditmips.core.certain import MeasuredQuery
 from banditmips.core.outcome import Outcome
 from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts
+from banditmips.core.scored import PlainScores
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch, nothing_to_try
 from banditmips.race.cached import CachedSearch
+from banditmips.race.code_search import code_search
+from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.rounded import most_peaked
+from banditmips.race.scored import has_scores, prepare_scores
 from banditmips.race.situation import FEW_ENTRIES
 
-__all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds"]
+__all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds", "scored_directly"]
 
 _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
@@ -103,7 +108,7 @@ def _plain_batch(
         return None
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
-    kind.squares, kind.n_queries = squares_of(atoms), m
+    kind.squares, kind.n_queries, kind.turns = squares_of(atoms), m, costs().turns(array.itemsize, by_column=False)
     kind.most_peaked = most_peaked(store.rows, m, k, options.absolute, options.delta)
     # What is prepared for an index must not keep its atoms alive; a bare array comes with each search.
     known = None if atoms.facts is None else ref(atoms)
@@ -167,6 +172,55 @@ def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple
         kinds = atom_set.prepared.setdefault("plain", [])
         _remember_plain(kinds, direct, (options,), atom_set, checked=not atom_set.unchecked)
     return found, None
+
+
+def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, mask: Any) -> SearchResult | None:
+    """Answer a plain query to an index by a race on codes, or by scores that follow from all products.
+
+    None if it has to go another way. What needs no race the next time goes without any of this.
+    """
+    n, d = atom_set.store.shape
+    if type(k) is not int or k < 1 or options.n_jobs != 1 or not plain_row(queries, d) or not _is_plain_mask(mask, n):
+        return None
+    remembered = atom_set.prepared.setdefault("scored", {})
+    place = (k, id(options), queries.dtype)
+    known, kind = remembered.get(place, (None, None))
+    if known is not options:
+        if len(remembered) >= _MOST_DIRECT:
+            remembered.clear()
+        kind = _scores_kind(atom_set, queries, k, options) if has_scores(atom_set, options) else None
+        remembered[place] = (options, kind)
+    if kind is None:
+        return None
+    codes, raced = code_search(atom_set, k, options), None
+    if codes.serves and codes.pays(atom_set):
+        raced = codes.outcome(atom_set, queries, mask)
+        if raced is None:
+            return None
+        if not raced.handed_over:
+            return of_outcome(raced, k, options.absolute, not atom_set.unchecked, None)
+    elif not nothing_to_try(atom_set, k, options, 1):
+        return None
+    assert isinstance(atom_set.store, DenseStore)
+    found: SearchResult | None = answer_plainly([kind], atom_set.store.array, queries, k, (options,), mask)
+    if raced is None or found is None:
+        kinds = atom_set.prepared.setdefault("plain", [])
+        if found is not None and kind not in kinds:
+            _put_first(kind, kinds)
+        return found
+    n_multiplies = found.n_multiplies + raced.n_multiplies
+    return replace(found, n_multiplies=n_multiplies, n_rounds=raced.n_rounds, n_survivors=raced.n_survivors)
+
+
+def _is_plain_mask(mask: Any, n: int) -> bool:
+    return mask is None or (type(mask) is np.ndarray and mask.dtype == np.bool_ and mask.shape == (n,))
+
+
+def _scores_kind(atom_set: AtomSet, query: NDArray[Any], k: int, options: Options) -> PlainScores | None:
+    fields = {"n_rounds": 0, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
+    asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, not atom_set.unchecked)
+    kind = PlainScores(asked, shape, query.dtype.num, *others)
+    return kind if prepare_scores(kind, atom_set, k, options) else None
 
 
 def _answered(

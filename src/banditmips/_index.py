@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from banditmips._direct import directly
+from banditmips._direct import directly, scored_directly
 from banditmips._ends import at_ends
 from banditmips._ids import Ids, joined_ids
 from banditmips._index_parameters import IndexParameters
@@ -298,14 +298,15 @@ class BanditMIPS:
             The failure probability ``delta`` holds for each query.
         """
         chosen, fitted = self._parameters.of_call(options), self._fitted
-        kinds = fitted.prepared.get("plain") if mask is None else None
+        kinds = fitted.prepared.get("plain")
         if kinds and self._file is None:
-            plain: SearchResult | None = answer_plainly(kinds, fitted.store.array, queries, k, (chosen,))  # type: ignore[attr-defined]
+            plain: SearchResult | None = answer_plainly(kinds, fitted.store.array, queries, k, (chosen,), mask)  # type: ignore[attr-defined]
             if plain is not None:
                 return plain if fitted.ids is None else plain.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 
         def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
             short, n_spent = directly(fitted, queries, wanted, chosen) if mask is None else (None, None)
+            short = scored_directly(fitted, queries, wanted, chosen, mask) if short is None else short
             return run_queries(fitted, queries, wanted, chosen, mask, n_spent) if short is None else short
 
         found = at_ends(find, fitted.store.shape, queries, k, mask, chosen, partial(self._check_read, fitted))

@@ -1,5 +1,6 @@
 """Atoms in every order and of every type: the same answers, alone and together, to the bit."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import banditmips as bm
 from banditmips.core.rows import Rows
 from banditmips.race import passes
+from banditmips.race.costs import Costs
 from banditmips.race.together import Together
 
 DTYPES = ("f4", "f8", "f2", "i1", "u1", "i2", "?", "i4")
@@ -121,3 +123,21 @@ def test_squares_that_are_too_small_for_numbers_are_no_zeros(objective, dtype):
         found = search(query, k=3)
         np.testing.assert_array_equal(found.indices, np.argsort(-scores)[:3])
         np.testing.assert_allclose(found.scores, np.sort(scores)[::-1][:3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("turned", [0.5, 2.0])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_either_way_round(turned, dtype, order, monkeypatch):
+    """Whichever way round BLAS is faster, for small matrices in one call and for others: the same answers."""
+    names = ("turned", "turned_columns", "wide_turned", "wide_turned_columns")
+    told = replace(Costs(), **dict.fromkeys(names, turned))
+    for module in ("banditmips.race.full", "banditmips._direct"):
+        monkeypatch.setattr(f"{module}.costs", lambda: told)
+    assert told.turns(4, by_column=False) == told.turns(8, by_column=True) == (turned < 1.0)
+    for n, d in ((20, 60), (700, 1_500)):
+        atoms, queries = laid_out(numbers(n, d, dtype), order), numbers(5, d, "f8", seed=1)
+        queries = queries.astype(dtype if dtype != "f2" else "f4")
+        best = [np.argsort(-truth(atoms, query, "inner_product"))[:3] for query in queries]
+        for found in (bm.search(atoms, queries, k=3), bm.BanditMIPS().fit(atoms).search(queries, k=3)):
+            assert np.array_equal(found.indices, best)

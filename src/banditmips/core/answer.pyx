@@ -262,7 +262,7 @@ cdef class PlainRace(PlainKind):
     cdef public Direct direct
     cdef public object go_on
 
-    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         cdef MeasuredQuery query = MeasuredQuery(row)
         if not are_fine(&query.moments) or self.few_entries * query.moments.n_nonzero <= self.d:
             return None

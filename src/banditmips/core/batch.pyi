@@ -26,5 +26,6 @@ def best_of_each(
 
 class PlainBatch(PlainProducts):
     n_queries: int
+    turns: bool
     most_peaked: float
     by_bytes: Callable[[NDArray[Any], NDArray[Any]], Any]

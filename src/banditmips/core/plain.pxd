@@ -11,7 +11,8 @@ cdef class PlainKind:
     cdef int type_num
     cdef bint absolute
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked)
-    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row)
+    cdef bint takes(self, mask)
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask)
     cdef object result(self, dict fields)
 
 

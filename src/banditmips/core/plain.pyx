@@ -55,7 +55,11 @@ cdef class PlainKind:
             and are_same(asked, self.asked)
         )
 
-    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
+    cdef bint takes(self, mask):
+        """Whether searches of this kind may leave out the atoms of such a mask."""
+        return mask is None
+
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         """The result; None where a number is not finite, or the query not plain."""
         raise NotImplementedError
 
@@ -66,14 +70,14 @@ cdef class PlainKind:
         return result
 
 
-def answer_plainly(list kinds, atoms, row, k, tuple asked):
+def answer_plainly(list kinds, atoms, row, k, tuple asked, mask=None):
     """The result of a search of one of these kinds; None where it is of another."""
     cdef PlainKind kind
     if not (cnp.PyArray_CheckExact(atoms) and cnp.PyArray_CheckExact(row) and PyLong_CheckExact(k)):
         return None
     for kind in kinds:
-        if kind.serves(atoms, row, k, asked):
-            return kind.answer(atoms, row)
+        if kind.takes(mask) and kind.serves(atoms, row, k, asked):
+            return kind.answer(atoms, row, mask)
     return None
 
 

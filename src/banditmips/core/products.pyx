@@ -110,7 +110,7 @@ cdef class PlainProducts(PlainKind):
         Sums of the squares of the atoms, where they are known.
     """
 
-    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row):
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         """The result; None where a number is not finite, or the query not plain."""
         cdef bm_moments moments
         cdef Py_ssize_t k = self.k

@@ -61,6 +61,7 @@ lines with the files::
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rounded, rules, together
+    scored       <- batch, costs, full, known, passes, ranking, rules, situation, together
     sparse       <- atom_set, situation
 
 timing, costs, plan
@@ -87,8 +88,8 @@ atom_set, preparing, known
 code_search, query, direct
     A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
     race, finish; the short way of a plain one.
-ranking
-    How what is ranked follows from inner products, by factors and offsets of the atoms.
+ranking, scored
+    How what is ranked follows from inner products, by factors and offsets of the atoms; and that for one plain query.
 together, batch
     Queries that come together, or one alone: by all products at once, for any objective and type, with nothing in
     Python for each; and whether, and for how long, races are tried before.

@@ -37,6 +37,9 @@ class Costs:
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
+    turned, turned_columns, wide_turned, wide_turned_columns
+        What products of queries with atoms take by BLAS, as a part of those of atoms with queries, which are the same
+        the other way round: of atoms in C order and in Fortran order, in single and in double precision.
     byte_product, byte_entry
         A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
         to a byte.
@@ -73,6 +76,10 @@ class Costs:
     near_columns: float = 0.09
     product: float = 0.03
     shared: float = 0.3
+    turned: float = 1.3
+    turned_columns: float = 0.7
+    wide_turned: float = 0.7
+    wide_turned_columns: float = 0.6
     byte_product: float = 0.005
     byte_entry: float = 0.4
     convert: float = 0.2
@@ -121,6 +128,12 @@ class Costs:
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
         return n_queries * (self.tile - self.product) <= self.shared
+
+    def turns(self, itemsize: int, by_column: bool) -> bool:
+        """Whether BLAS takes less for products of queries with atoms than for those of atoms with queries."""
+        single = self.turned_columns if by_column else self.turned
+        double = self.wide_turned_columns if by_column else self.wide_turned
+        return (single if itemsize == 4 else double) < 1.0
 
     def columns_of(self, n_values: int) -> float:
         """Return what a value costs our own loop over columns that adds up in double precision."""

@@ -18,7 +18,7 @@ from banditmips.core.passes import LANE_TERMS, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, products_with_all
+from banditmips.race.full import can_use_blas, multiply, products_with_all
 from banditmips.race.rules import OBJECTIVE_CODES
 
 __all__ = ["close_by_differences", "pass_products", "rounding_of_sums"]
@@ -76,7 +76,7 @@ def _products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.f
         for some, columns, block in _blocks(rows, start, stop, queries.dtype, converted):
             if moments is not None:
                 moments[:, some] += _moments(block)
-            products[:, some] += (block @ queries[:, columns].T).T
+            products[:, some] += multiply(block, queries[:, columns])
 
     in_pieces(work, rows.n, max(1, _BLOCK // rows.d))
     return products.astype(queries.dtype)

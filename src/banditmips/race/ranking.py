@@ -71,10 +71,15 @@ class Ranking:
     def __init__(self, atoms: AtomSet, rows: Rows, objective: str, dtype: np.dtype[Any]) -> None:
         self._atoms, self._rows, self._objective, self._dtype = atoms, rows, objective, dtype
 
+    @property
+    def fine_norms(self) -> tuple[float, float]:
+        """Norms of vectors whose products, and what is made of them, are normal numbers."""
+        limits = np.finfo(self._dtype)
+        return float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+
     def are_fine(self, norms: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Whether products of vectors of such norms, and what is made of them, are normal numbers."""
-        limits = np.finfo(self._dtype)
-        low, high = float(limits.tiny) ** 0.4, float(limits.max) ** 0.4
+        low, high = self.fine_norms
         return np.asarray(((norms > low) & (norms < high)) | (norms == 0.0))
 
     def centres(self, queries: NDArray[Any]) -> NDArray[np.float64]:

@@ -40,7 +40,7 @@ def measure() -> dict[str, float]:
     # so, other work was in the way.
     seconds["near_stream"] = min(seconds["near_stream"], stream)
     seconds |= _of_batches(apart, seconds["near_stream"])
-    return {name: 1e9 * value for name, value in seconds.items()}
+    return {name: 1e9 * value for name, value in seconds.items()} | _of_turning()
 
 
 def _of_rows(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[str, float]:
@@ -110,6 +110,18 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         "byte_product": byte_product,
         "byte_entry": max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product),
     }
+
+
+def _of_turning() -> dict[str, float]:
+    """What products of queries with atoms take, as a part of those of atoms with queries."""
+    # Some rows and columns less than a power of two, of which many would share their places in the cache.
+    found, n, d = {}, _N // 2 - 12, _D // 2 - 96
+    for prefix, dtype in (("", np.float32), ("wide_", np.float64)):
+        rows, queries = np.ones((n, d), dtype=dtype), np.ones((8, d), dtype=dtype)
+        for suffix, atoms in (("", rows), ("_columns", np.asfortranarray(rows))):
+            straight = _best_time(partial(np.matmul, atoms, queries.T))
+            found[f"{prefix}turned{suffix}"] = _best_time(partial(np.matmul, queries, atoms.T)) / straight
+    return found
 
 
 def _of_codes() -> dict[str, float]:

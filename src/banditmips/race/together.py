@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["Found", "Measured", "Together", "facts_of"]
+__all__ = ["MOST_CLOSE", "Found", "Measured", "Together", "facts_of", "lengths_of"]
 
-_MOST_CLOSE = 1 / 8
+MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
 _CONVERTED = 1 << 15
 """Entries of queries that are measured together in double precision: they stay in the processor's cache."""
@@ -245,7 +245,7 @@ class Together:
             lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
             products = np.where(excluded, lowest, products)
         close = close_to_each(products, squares, self._rows, norms, (k, self._options.absolute), lost)
-        too_many = close is not None and np.diff(close[1]).max() > k + _MOST_CLOSE * n
+        too_many = close is not None and np.diff(close[1]).max() > k + MOST_CLOSE * n
         if too_many and self._objective == "neg_sqeuclidean":
             close = close_by_differences(self._rows, queries, self._objective, k, excluded)
         return _without(close, excluded)
@@ -271,10 +271,11 @@ class Together:
             atoms = replace(atoms, store=store, facts=facts)
         norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
         exponents = good_exponents(largest, facts.scale)
-        measured = self._lengths(queries, exponents)
+        measured = lengths_of(queries, self._objective)
         if measured is None:
             return None
-        means, sizes = measured
+        # A power of two takes nothing from the digits.
+        means, sizes = np.ldexp(measured[0], exponents), np.ldexp(measured[1], exponents)
         place = np.repeat(np.arange(len(queries)), np.diff(begins))
         scores: NDArray[np.float64]
         if self._dtype == queries.dtype == np.float32:
@@ -288,24 +289,24 @@ class Together:
             scores += -self._rows.d * means[place] * facts.means[at] * factors
         return scores
 
-    def _lengths(self, queries: NDArray[Any], exponents: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Means and norms of queries times powers of two, for a correlation of what their means leave of them."""
-        m, d = queries.shape
-        if self._objective == "cosine":
-            known = lengths_of_rows(queries)
-            return None if known is None else (np.zeros(m), np.ldexp(known, exponents))
-        means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
-        for start in range(0, m, step):
-            part = slice(start, start + step)
-            some = queries[part].astype(np.float64)
-            means[part] = some.mean(axis=1)
-            some -= means[part, np.newaxis]
-            found = lengths_of_rows(some)
-            if found is None:
-                return None
-            sizes[part] = found
-        # A power of two takes nothing from the digits.
-        return np.ldexp(means, exponents), np.ldexp(sizes, exponents)
+
+def lengths_of(queries: NDArray[Any], objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Means and norms of queries, for a correlation of what their means leave of them; None where one is no number."""
+    m, d = queries.shape
+    if objective == "cosine":
+        known = lengths_of_rows(queries)
+        return None if known is None else (np.zeros(m), known)
+    means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
+    for start in range(0, m, step):
+        part = slice(start, start + step)
+        some = queries[part].astype(np.float64)
+        means[part] = some.mean(axis=1)
+        some -= means[part, np.newaxis]
+        found = lengths_of_rows(some)
+        if found is None:
+            return None
+        sizes[part] = found
+    return means, sizes
 
 
 def _without(

@@ -1,0 +1,104 @@
+"""What a plain search of an index needs for scores that follow from products with all atoms (`core.scored`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from banditmips.atoms import DenseStore, map_of
+from banditmips.core.near_best import ROUNDING
+from banditmips.core.passes import pass_dtype
+from banditmips.core.statistics import PRODUCT
+from banditmips.race.batch import asks_for_time
+from banditmips.race.costs import costs
+from banditmips.race.full import can_use_blas, exact_sums
+from banditmips.race.known import index_rows, norms_of, spreads_of
+from banditmips.race.passes import pass_products
+from banditmips.race.ranking import WIDER, Ranking
+from banditmips.race.rules import OBJECTIVE_CODES
+from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level
+from banditmips.race.together import MOST_CLOSE, lengths_of
+
+if TYPE_CHECKING:
+    from banditmips._search_options import Options
+    from banditmips.core.rows import Rows
+    from banditmips.core.scored import PlainScores
+    from banditmips.race.atom_set import AtomSet
+
+__all__ = ["has_scores", "prepare_scores"]
+
+
+def has_scores(atoms: AtomSet, options: Options) -> bool:
+    """Whether plain searches of an index with these options can be answered by all products, after a race or not."""
+    store = atoms.store
+    in_memory = type(store) is DenseStore and map_of(store.array) is None and store.rows is not None
+    if not in_memory or atoms.facts is None or atoms.removed is not None:
+        return False
+    if options.objective == "neg_l1" or options.progress or options.ends != "largest":
+        return False
+    return asks_for_time(atoms, options)
+
+
+def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) -> bool:
+    """Give a kind of search what it needs to know of the atoms; False where products cannot tell their scores."""
+    rows, facts, objective = index_rows(atoms), atoms.facts, options.objective
+    assert rows is not None
+    assert facts is not None
+    dtype, is_product = pass_dtype(rows), objective == "inner_product"
+    ranking = Ranking(atoms, rows, objective, dtype)
+    known = ranking.by_products(None)
+    if known is None:
+        return False
+    kind.rows, kind.single, kind.objective = rows, dtype == np.float32, OBJECTIVE_CODES[objective]
+    kind.factors, kind.offsets = _of_type(known.factors, dtype), _of_type(known.offsets, dtype)
+    assert known.squares is not None
+    with np.errstate(over="ignore"):
+        kind.squares = known.squares.astype(dtype)
+    kind.longest, kind.wider, kind.lost = known.longest, 1.0 if is_product else WIDER, 0.0
+    kind.low, kind.high = (-1.0, np.inf) if is_product else ranking.fine_norms
+    kind.most_close, kind.most_level = rows.n, MOST_LEVEL
+    if objective == "neg_sqeuclidean":
+        kind.lost = 8.0 * ROUNDING * float(np.finfo(np.float64).eps)
+        kind.most_close = int(k + MOST_CLOSE * rows.n)
+    if objective in WITHOUT_LENGTHS:
+        kind.norms = norms_of(atoms) if objective == "cosine" else spreads_of(atoms)
+        kind.exponent, kind.lengths = int(good_exponents(0.0, facts.scale)), partial(_lengths, objective)
+    if objective == "correlation":
+        kind.means, kind.level = facts.means, _less_its_level
+    _choose_ways(kind, rows, k, is_sum_of_products=kind.objective == PRODUCT)
+    return True
+
+
+def _choose_ways(kind: PlainScores, rows: Rows, k: int, is_sum_of_products: bool) -> None:
+    """Who multiplies the atoms, and who adds up exact scores of those that are close."""
+    array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
+    if not (can_use_blas(array) and rows.are_contiguous and len(rows.arrays) == 1 and here.sweeps(n_values)):
+        kind.multiply = partial(_multiply, rows)
+    if not rows.are_contiguous:
+        kind.add_up = partial(exact_sums, rows, objective=kind.objective)
+        # Numbers that BLAS cannot read have to be converted for either.
+        by_columns = not can_use_blas(array) or here.by_columns(rows.n, rows.d, array.itemsize, k)
+        kind.by_columns = is_sum_of_products and rows.are_columns and by_columns
+
+
+def _of_type(numbers: NDArray[np.float64] | None, dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    return None if numbers is None else np.ascontiguousarray(numbers, dtype=dtype)
+
+
+def _multiply(rows: Rows, query: NDArray[Any]) -> NDArray[Any]:
+    """Products of all atoms with a query."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return np.ascontiguousarray(pass_products(rows, query[np.newaxis]))
+
+
+def _lengths(objective: str, query: NDArray[Any]) -> tuple[float, float] | None:
+    """Mean and norm of a query; None where these are not numbers."""
+    found = lengths_of(query[np.newaxis], objective)
+    return None if found is None else (float(found[0][0]), float(found[1][0]))
+
+
+def _less_its_level(query: NDArray[Any]) -> NDArray[np.float64]:
+    return less_its_level(query.astype(np.float64))
