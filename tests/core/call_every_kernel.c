@@ -130,6 +130,10 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
             k->columns_exact(&m, c, NEW(double, room < BM_STRETCH ? BM_STRETCH : room, 0), NEW(double, rows, 0));
             if (dtype == BM_F32 && !gap) k->columns_rough(&m, b, NEW(double, 2 * rows, 0), NEW(float, rows, 0));
+            if (dtype == BM_F32 && !gap)
+                k->columns_moments_f32(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
+            if (dtype == BM_F64 && !gap)
+                k->columns_moments_f64(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
         }
     double twelve[12], tiles[3][4] = {{0}};
     const unsigned char *halves = NEW(unsigned char, 2 * n, offset), *bytes = NEW(unsigned char, n, offset);

@@ -88,6 +88,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("four_dots_exact", None, POINTER, POINTER, INT64, POINTER),
         ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
         ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
+        *_both_precisions("columns_moments", None, POINTER, INT64, INT64, INT64, POINTER, POINTER),
         *_both_precisions("differences_exact", DOUBLE, INT, POINTER, POINTER, INT64),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER, POINTER),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),

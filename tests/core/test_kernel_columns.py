@@ -78,6 +78,21 @@ def test_rough_products_of_columns_are_those_of_blas_but_for_rounding(kernels, s
     assert (np.abs(rough_products(kernels, atoms, query) - exact) <= 4 * np.finfo("f4").eps * norms).all()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (47, 65), (33, 4_500), (1_025, 130)])
+def test_moments_of_columns(kernels, dtype, shape):
+    n, d = shape
+    wide = np.abs(made(dtype, (n + 3, d)))  # of which some rows are taken
+    atoms = wide[1 : n + 1]
+    totals, squares = np.full(n, np.nan), np.full(n, np.nan)
+    moments = getattr(kernels, f"columns_moments_{dtype.replace('f4', 'f32').replace('f8', 'f64')}")
+    moments(atoms, atoms.strides[1], n, d, totals, squares)
+    exact = atoms.astype(np.float64)
+    most = (70 if dtype == "f4" else 70 + d // 64) * np.finfo(dtype).eps
+    assert (np.abs(totals - exact.sum(axis=1)) <= most * exact.sum(axis=1)).all()
+    assert (np.abs(squares - np.square(exact).sum(axis=1)) <= most * np.square(exact).sum(axis=1)).all()
+
+
 def test_rough_products_of_columns_that_overflow_say_so(kernels):
     atoms = np.asfortranarray(np.full((20, 9), 1e30, dtype=np.float32))
     assert np.isinf(rough_products(kernels, atoms, np.full(9, 1e30, dtype=np.float32))).all()

@@ -141,3 +141,24 @@ def test_products_either_way_round(turned, dtype, order, monkeypatch):
         best = [np.argsort(-truth(atoms, query, "inner_product"))[:3] for query in queries]
         for found in (bm.search(atoms, queries, k=3), bm.BanditMIPS().fit(atoms).search(queries, k=3)):
             assert np.array_equal(found.indices, best)
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "correlation"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "f2"])
+@pytest.mark.parametrize("columns", [1e-6, 1e6])
+def test_a_few_queries_column_by_column_or_by_blas(objective, dtype, columns, monkeypatch):
+    """Exact sums of all columns, of those of some queries after rough products, or row by row: the same to the bit."""
+    told = replace(Costs(), columns=columns, near_columns=columns, convert=columns)
+    for module in ("full", "together"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: told)
+    atoms, queries = numbers(150, 900, dtype), numbers(4, 900, "f8", seed=1)
+    mask, expected = np.arange(150) % 3 == 0, bm.BanditMIPS(objective=objective).fit(atoms)
+    index = bm.BanditMIPS(objective=objective).fit(np.asfortranarray(atoms))
+    assert Together(index._atom_set, 3, index._parameters.options)._exact_by_columns(4) == (columns < 1.0)
+    for taken in (None, mask):
+        found, other = index.search(queries, k=3, mask=taken), expected.search(queries, k=3, mask=taken)
+        assert np.array_equal(found.indices, other.indices)
+        assert np.array_equal(found.scores, other.scores)
+        assert np.array_equal(found.n_multiplies, other.n_multiplies)
+    bare = bm.search(np.asfortranarray(atoms), queries, k=3, objective=objective)
+    assert np.array_equal(bare.scores, expected.search(queries, k=3).scores)

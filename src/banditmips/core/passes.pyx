@@ -70,6 +70,22 @@ def rough_sums(Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries,
     return padded[:n_queries, :n]
 
 
+def column_moments(const real[:, :] block):
+    """Sums and sums of squares of the rows of a matrix that lies by column, as rough as those of `rough_sums`: (2, n)."""
+    cdef int64_t n = block.shape[0], d = block.shape[1]
+    if n > 1 and block.strides[0] != sizeof(real):
+        raise ValueError("numbers of a column must lie one after another")
+    found = np.zeros((2, n))
+    cdef double[:, ::1] sums = found
+    if n and d:
+        with nogil:
+            if real is float:
+                bm_kernels().columns_moments_f32(&block[0, 0], block.strides[1], n, d, &sums[0, 0], &sums[1, 0])
+            else:
+                bm_kernels().columns_moments_f64(&block[0, 0], block.strides[1], n, d, &sums[0, 0], &sums[1, 0])
+    return found
+
+
 cdef bint _are_of_one_kind(Rows rows):
     """Whether all rows are contiguous and of a type that can be converted in registers."""
     kinds = {rows.segments[s].dtype for s in range(rows.n_segments)}

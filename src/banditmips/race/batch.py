@@ -171,7 +171,9 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
     if races_on_codes(atoms, options):
         assert atoms.codes is not None
         times = shared_times(atoms, n_queries)
-        may_be = n_queries > 1 and may_be_certain(here, times, n, k)
+        # Certain bounds alone are tried for plain queries, elsewhere.
+        is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
+        may_be = is_tried and may_be_certain(here, times, n, k)
         return not (may_be or is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
     first = least_sample(options, k, n)
     plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]

@@ -141,12 +141,14 @@ class Costs:
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
-        # Each number of a row takes a cache line.
         rough = self._column_stream_of(n * d)
         if itemsize == 4 and self.sweeps_columns(n * d):
             rough = self._column_sweep_of(n * d)
-        entry = _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
-        return n * self.columns_of(n * d) <= n * rough + (k + 1) * entry
+        return n * self.columns_of(n * d) <= n * rough + self.entries_apart(n, d, itemsize, k + 1)
+
+    def entries_apart(self, n: int, d: int, itemsize: int, n_rows: int) -> float:
+        """Return what one number of each of so many rows of atoms in Fortran order costs: for each a cache line."""
+        return n_rows * _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
 
     def _column_stream_of(self, n_values: int) -> float:
         return _between(self.near_stream, self.column_stream, n_values)

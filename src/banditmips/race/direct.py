@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectSearch", "Waiting", "are_plain", "by_all_products", "plain_row", "plain_rows", "squares_of"]
 
-_PLAIN = {"epsilon": 0.0, "objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
+_PLAIN = {"objective": "inner_product", "sampling": "auto", "replacement": False, "minimise": "time"}
+
+_NO_SAMPLING: dict[bool, SamplingPlan | None] = {True: None, False: None}
+"""Plans by whether coordinates have weights, where sampling cannot pay."""
 
 
 def plain_row(queries: Any, d: int) -> TypeGuard[NDArray[Any]]:
@@ -108,7 +111,7 @@ class DirectSearch:
         self.times: Times | None = None
         self.contiguous, self.certain_time = False, 0.0
         self.kind: PlainKind | None = None
-        self._sampling: dict[bool, SamplingPlan | None] = {True: None, False: None}
+        self._sampling: dict[bool, SamplingPlan | None] = _NO_SAMPLING.copy()
         if not self.serves:
             return
         store, here = atoms.store, costs()
@@ -123,11 +126,13 @@ class DirectSearch:
             for weighted in (True, False):
                 plan = SamplingPlan(here, n, d, store.dtype.itemsize, n_queries, weighted, k)
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
+            self.serves = options.epsilon == 0.0 or self._sampling == _NO_SAMPLING
             return
         times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
         # The queries of a batch may try whether certain bounds are enough: what they lose by that is written down.
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
+            self.serves = options.epsilon == 0.0  # a race that may end sooner is another one
             self.times, self.certain_time, self._n_sharing = times, 0.5 * n * times.atom, n_queries
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self.compiled = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
@@ -135,7 +140,7 @@ class DirectSearch:
     @property
     def sweeps(self) -> bool:
         """Whether nothing is tried before the products with all atoms, which our own loop computes."""
-        return self.serves and self.compiled is None and self._sampling == {True: None, False: None} and self._sweeps
+        return self.serves and self.compiled is None and self._sampling == _NO_SAMPLING and self._sweeps
 
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""

@@ -21,9 +21,11 @@ from banditmips.core.rows import STRETCH, Rows
 from banditmips.race.costs import costs
 
 __all__ = [
+    "LINE",
     "best_of_products",
     "can_stream",
     "can_use_blas",
+    "column_time",
     "come_from_memory",
     "exact_sums",
     "multiply",
@@ -40,6 +42,8 @@ _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
 _SHARED_ROWS = 3.0
 """Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
+LINE = 64
+"""Bytes of a cache line."""
 _FAR = 1 << 25
 """Bytes that no cache is taken to hold."""
 _LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18
@@ -104,12 +108,29 @@ def exact_sums(
 
         in_pieces(work, len(queries), max(1, len(queries) * _LEAST_EXACT // max(close.size * rows.d, 1)))
         return sums
+    places = np.repeat(np.arange(len(queries)), np.diff(begins))
+    taken = queries if scales is None else queries * scales[:, np.newaxis]
+    if rows.are_columns and _take_less(rows, len(queries), close):
+        products = [rows.column_products(query.astype(np.float64, copy=False), 0, rows.n) for query in taken]
+        return np.asarray(np.stack(products)[places, close])
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
     order = np.argsort(close, kind="stable")
-    places = np.repeat(np.arange(len(queries)), np.diff(begins))[order]
-    taken = queries if scales is None else queries * scales[:, np.newaxis]
-    sums[order] = rows.pair_products(close[order], places, list(taken))
+    sums[order] = rows.pair_products(close[order], places[order], list(taken))
     return sums
+
+
+def _take_less(rows: Rows, n_queries: int, close: NDArray[np.int64]) -> bool:
+    """Whether exact products of some queries with all columns take less than reading the rows that are wanted."""
+    itemsize, n_wanted = rows.arrays[0].itemsize, int(np.count_nonzero(np.bincount(close, minlength=1)))
+    n_lines = min(n_wanted, rows.n * itemsize // LINE + 1)
+    apart = costs().entries_apart(rows.n, rows.d, itemsize, n_lines) + close.size * costs().row
+    return n_queries * rows.n * column_time(rows) <= apart
+
+
+def column_time(rows: Rows) -> float:
+    """Nanoseconds of a number of columns that are added up exactly, and converted for that, if they have to be."""
+    by_column = costs().columns_of(rows.n * rows.d)
+    return by_column if can_use_blas(rows.arrays[0]) else max(by_column, costs().convert)
 
 
 def _sums_by_stretch(

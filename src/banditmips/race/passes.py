@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.atoms.collecting import by_row, converted
-from banditmips.core.passes import LANE_TERMS, pass_dtype, rough_sums
+from banditmips.core.passes import LANE_TERMS, column_moments, pass_dtype, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -84,18 +84,11 @@ def _products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.f
 
 def _moments(block: NDArray[Any]) -> NDArray[np.float64]:
     """Sums and sums of squares of rows, as rough as those of `rough_sums`."""
+    if block.strides[0] == block.itemsize:
+        return column_moments(block)
     n, d = block.shape
     found = np.zeros((2, n))
-    if block.strides[0] != block.itemsize:
-        nothing = np.zeros((1, d), dtype=block.dtype)
-        rough_sums(Rows([by_row(block, block.dtype)]), np.arange(n), nothing, PRODUCT, found)
-        return found
-    ones, room = np.ones(LANE_TERMS, dtype=block.dtype), np.empty((LANE_TERMS, n), dtype=block.dtype).T
-    for first in range(0, d, LANE_TERMS):
-        columns = block[:, first : first + LANE_TERMS]
-        width = columns.shape[1]
-        found[0] += columns @ ones[:width]
-        found[1] += np.multiply(columns, columns, out=room[:, :width]) @ ones[:width]
+    rough_sums(Rows([by_row(block, block.dtype)]), np.arange(n), np.zeros((1, d), dtype=block.dtype), PRODUCT, found)
     return found
 
 

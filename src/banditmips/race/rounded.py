@@ -32,8 +32,8 @@ _TRIED = 32
 """One block of atoms of so many is multiplied first, but one at least."""
 _MOST_LOST = 0.05
 """Part of the time of BLAS that may be lost by trying without having looked whether it could pay."""
-_LOOKED_AT = 8
-"""Atoms whose largest entries are looked at where trying takes more."""
+_LOOKED_AT, _COLUMNS_LOOKED_AT = 8, 4096
+"""Atoms whose largest entries are looked at where trying takes more; and how many entries of those by column."""
 _WORTHWHILE = 0.8
 """Part of the time of BLAS that products of bytes may take, with the rows that they cannot tell apart."""
 _FAR_TOO_MANY = 4.0
@@ -123,13 +123,16 @@ def are_peaked(rows: Rows, peaks: NDArray[np.float64], n_queries: int, k: int, a
     limit = most_peaked(rows, min(n_queries, MOST_QUERIES), k, absolute, delta)
     if 2 * np.count_nonzero(peaks <= limit) <= peaks.size:
         return True
-    # From all over; those in Fortran order side by side, since they share what is read from memory.
-    first, step = (0, max(1, rows.n // _LOOKED_AT)) if rows.are_contiguous else (max(0, rows.n - _LOOKED_AT) // 2, 1)
-    some = np.ascontiguousarray(rows.arrays[0][first::step][: _LOOKED_AT + 1])
-    if some.dtype not in (np.float32, np.float64):
-        some = some.astype(np.float32)
+    array = rows.arrays[0]
+    if rows.are_contiguous:
+        some = array[:: max(1, rows.n // _LOOKED_AT)][: _LOOKED_AT + 1]  # from all over
+    else:
+        # Each number of a row takes a cache line, which it shares with its neighbours.
+        first = max(0, rows.n - _LOOKED_AT) // 2
+        some = array[first : first + _LOOKED_AT + 1, :: -(-rows.d // _COLUMNS_LOOKED_AT)]
+    some = np.ascontiguousarray(some, dtype=array.dtype if array.dtype in (np.float32, np.float64) else np.float32)
     squares, largest, *_ = measure_queries(some)
-    return bool(2 * np.count_nonzero(largest * sqrt(rows.d) <= limit * np.sqrt(squares)) <= len(some))
+    return bool(2 * np.count_nonzero(largest * sqrt(some.shape[1]) <= limit * np.sqrt(squares)) <= len(some))
 
 
 def most_peaked(rows: Rows, n_queries: int, k: int, absolute: bool, delta: float) -> float:

@@ -23,7 +23,7 @@ from banditmips.core.passes import pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, exact_sums
+from banditmips.race.full import LINE, can_use_blas, column_time, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products
 from banditmips.race.plan import TOGETHER
@@ -160,8 +160,11 @@ class Together:
 
     def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
-        by_bytes = self._close_by_bytes(queries, measured) if excluded is None else None
-        if by_bytes is None:
+        by_columns = self._exact_by_columns(len(queries))
+        by_bytes = self._close_by_bytes(queries, measured) if excluded is None and not by_columns else None
+        if by_columns:
+            close = self._everybody(len(queries), excluded)
+        elif by_bytes is None:
             close = self._close(queries, measured.norms, excluded)
         else:
             n_close = np.diff(by_bytes[1])
@@ -171,6 +174,26 @@ class Together:
         scores = self._exact(queries, measured.largest, *close)
         best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
+
+    def _exact_by_columns(self, n_queries: int) -> bool:
+        """Whether exact products of all columns take less than any others and, after them, the rows of the best."""
+        rows, here = self._rows, costs()
+        if not rows.are_columns or self._code != PRODUCT or n_queries == 1 or self._atoms.facts is None:
+            return False
+        n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
+        apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
+        by_blas = here.shared + n_queries * here.product + (0.0 if can_use_blas(rows.arrays[0]) else here.convert)
+        return n_queries * rows.n * column_time(rows) <= rows.n * by_blas + apart
+
+    def _everybody(
+        self, n_queries: int, excluded: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """For each query, all rows that take part, and where they begin."""
+        n, removed = self._rows.n, self._atoms.removed
+        if removed is not None:
+            excluded = removed if excluded is None else excluded | removed
+        everybody = np.tile(np.arange(n), n_queries), n * np.arange(n_queries + 1)
+        return _without(everybody, excluded)
 
     def _with_others(
         self, queries: NDArray[Any], measured: Measured, by_bytes: Close
@@ -260,15 +283,17 @@ class Together:
         """Exact scores of the rows that are close, to the bit those of each query alone."""
         if self._objective not in WITHOUT_LENGTHS:
             return exact_sums(self._rows, queries, None, close, begins, self._code)
-        atoms, facts, at = self._atoms, self._atoms.facts, close
+        atoms, facts, rows = self._atoms, self._atoms.facts, self._rows
         if facts is None:
             # Norms that nobody knows are computed of these rows alone, as if they were all.
-            are_wanted = np.zeros(self._rows.n, dtype=np.bool_)
+            are_wanted = np.zeros(rows.n, dtype=np.bool_)
             are_wanted[close] = True
-            at = (np.cumsum(are_wanted) - 1)[close]
+            close = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)
             store, facts = facts_of(atoms.store, np.flatnonzero(are_wanted))
             atoms = replace(atoms, store=store, facts=facts)
+            assert store.rows is not None
+            rows = store.rows
         norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
         exponents = good_exponents(largest, facts.scale)
         measured = lengths_of(queries, self._objective)
@@ -280,13 +305,13 @@ class Together:
         scores: NDArray[np.float64]
         if self._dtype == queries.dtype == np.float32:
             # Nothing is too large or too small in double precision, before or after.
-            scores = np.ldexp(exact_sums(self._rows, queries, None, close, begins, self._code), exponents[place])
+            scores = np.ldexp(exact_sums(rows, queries, None, close, begins, self._code), exponents[place])
         else:
-            scores = exact_sums(self._rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
-        factors = inverse(norms[at] * sizes[place])
+            scores = exact_sums(rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
+        factors = inverse(norms[close] * sizes[place])
         scores *= factors
         if self._objective == "correlation":
-            scores += -self._rows.d * means[place] * facts.means[at] * factors
+            scores += -rows.d * means[place] * facts.means[close] * factors
         return scores
 
 
@@ -323,7 +348,12 @@ def _without(
 
 def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
     """Some of the atoms of an array, and facts about these."""
-    some = store if rows.size == store.shape[0] else DenseStore(some_rows(store.array, rows))
+    some = store
+    if rows.size < store.shape[0]:
+        taken = some_rows(store.array, rows)
+        # Those by column are turned once for all that is done with them.
+        is_float = taken.dtype in (np.float32, np.float64)
+        some = DenseStore(by_row(taken, taken.dtype) if is_float else np.ascontiguousarray(taken))
     try:
         return some, collect_facts(some)
     except BadAtomError as error:

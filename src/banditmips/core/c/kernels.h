@@ -186,6 +186,11 @@ struct bm_kernels {
      * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */
     void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out);
 
+    /* totals[i] and squares[i] = sum of the numbers of row i, and of their squares; the matrix lies by column, each `gap`
+     * bytes after the other. They are added up as above. */
+    void (*columns_moments_f32)(const float *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares);
+    void (*columns_moments_f64)(const double *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares);
+
     /* The same sums of (a - b)^2, or of |a - b|, for BM_SQUARES or BM_SIZES */
     double (*differences_exact_f32)(int objective, const float *a, const double *b, int64_t d);
     double (*differences_exact_f64)(int objective, const double *a, const double *b, int64_t d);

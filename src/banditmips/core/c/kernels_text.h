@@ -45,6 +45,7 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(four_dots_exact)
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,
+    OF_BOTH(columns_moments)
     OF_BOTH(differences_exact)
     OF_BOTH(look)
     OF_BOTH(rough_sums)

@@ -49,6 +49,50 @@ static void columns_rough(const struct bm_columns *m, const float *q, double *ro
 }
 #endif
 
+/* totals += columns, squares += columns^2 for `count` columns of n rows; count is a constant wherever this is called */
+ALWAYS_INLINE void F(add_moments)(const char *a, int64_t gap, int count, int64_t n, REAL *totals, REAL *squares) {
+    int64_t i = 0;
+    for (; n - i >= LANES; i += LANES) {
+        V total = F(load)(totals + i), square = F(load)(squares + i);
+        for (int c = 0; c < count; c++) {
+            const V x = F(load)((const REAL *)(a + c * gap + i * (int64_t)sizeof(REAL)));
+            total += x;
+            square += x * x;
+        }
+        F(store)(totals + i, total);
+        F(store)(squares + i, square);
+    }
+    for (; i < n; i++) {
+        REAL total = totals[i], square = squares[i];
+        for (int c = 0; c < count; c++) {
+            LOAD_UNALIGNED(REAL, x, a + c * gap + i * (int64_t)sizeof(REAL));
+            total += x;
+            square += x * x;
+        }
+        totals[i] = total, squares[i] = square;
+    }
+}
+
+static void F(columns_moments)(const REAL *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares) {
+    enum { ROWS = 512, COLUMNS = 8 };
+    REAL some_totals[ROWS], some_squares[ROWS];
+    memset(totals, 0, (size_t)n * sizeof *totals);
+    memset(squares, 0, (size_t)n * sizeof *squares);
+    for (int64_t start = 0; start < n; start += ROWS) {
+        const int64_t rows = n - start < ROWS ? n - start : ROWS;
+        for (int64_t from = 0; from < d; from += BM_LANE_TERMS) {
+            const int64_t to = d - from < BM_LANE_TERMS ? d : from + BM_LANE_TERMS;
+            const char *const a = (const char *)(first + start);
+            int64_t j = from;
+            memset(some_totals, 0, sizeof some_totals);
+            memset(some_squares, 0, sizeof some_squares);
+            for (; to - j >= COLUMNS; j += COLUMNS) F(add_moments)(a + j * gap, gap, COLUMNS, rows, some_totals, some_squares);
+            for (; j < to; j++) F(add_moments)(a + j * gap, gap, 1, rows, some_totals, some_squares);
+            for (int64_t i = 0; i < rows; i++) totals[start + i] += some_totals[i], squares[start + i] += some_squares[i];
+        }
+    }
+}
+
 #if BM_VECTOR_BYTES
 #if IS_FLOAT
 enum { N_SUMS = 2 * LANES_f64, ABREAST = 8 };
@@ -115,12 +159,16 @@ static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, co
                 add_some_columns_f32(at, step, b + j, count, n, next, gap, room + lane * n);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
                 add_some_columns_f64(at, step, b + j, count, n, next, gap, room + lane * n);
-            else {
-                for (int c = 0; c < count; c++)
-                    to_f64(m->dtype, at + c * step, m->row_stride, n, wide + c * n);
-                const char *columns = (const char *)wide;
+            else if (m->dtype == BM_F32 || (m->dtype >= BM_F16 && m->dtype <= BM_U16)) {
+                /* Their numbers are floats, which take half of the room of doubles. */
+                float *const floats = (float *)wide;
+                for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * step, m->row_stride, n, floats + c * n);
+                const int64_t size = n * (int64_t)sizeof *floats;
+                add_some_columns_f32((const char *)floats, size, b + j, count, n, (const char *)floats, 0, room + lane * n);
+            } else {
+                for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * step, m->row_stride, n, wide + c * n);
                 const int64_t size = n * (int64_t)sizeof *wide;
-                add_some_columns_f64(columns, size, b + j, count, n, columns, 0, room + lane * n);
+                add_some_columns_f64((const char *)wide, size, b + j, count, n, (const char *)wide, 0, room + lane * n);
             }
         }
     /* As sum_in_order does */
