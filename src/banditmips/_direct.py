@@ -21,6 +21,7 @@ from banditmips.core.outcome import Outcome
 from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts
 from banditmips.core.scored import PlainScores
+from banditmips.core.scored_batch import ScoresBatch
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch, nothing_to_try
@@ -180,8 +181,10 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
     None if it has to go another way. What needs no race the next time goes without any of this.
     """
     n, d = atom_set.store.shape
-    if type(k) is not int or k < 1 or options.n_jobs != 1 or not plain_row(queries, d) or not _is_plain_mask(mask, n):
+    if type(k) is not int or k < 1 or options.n_jobs != 1 or not _is_plain_mask(mask, n):
         return None
+    if not plain_row(queries, d):
+        return _scored_batch(atom_set, queries, k, options, mask) if plain_rows(queries, d) else None
     remembered = atom_set.prepared.setdefault("scored", {})
     place = (k, id(options), queries.dtype)
     known, kind = remembered.get(place, (None, None))
@@ -210,6 +213,31 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
         return found
     n_multiplies = found.n_multiplies + raced.n_multiplies
     return replace(found, n_multiplies=n_multiplies, n_rounds=raced.n_rounds, n_survivors=raced.n_survivors)
+
+
+def _scored_batch(
+    atom_set: AtomSet, queries: NDArray[Any], k: int, options: Options, mask: NDArray[np.bool_] | None
+) -> SearchResult | None:
+    """Do that for a small batch to atoms that are not far away."""
+    m, store = len(queries), atom_set.store
+    if m > TOGETHER or not has_scores(atom_set, options) or not nothing_to_try(atom_set, k, options, m):
+        return None
+    assert isinstance(store, DenseStore)
+    assert store.rows is not None
+    # Rows that come from memory, or whose numbers lie apart, are read once for all queries that want them, elsewhere.
+    if not store.rows.are_contiguous or come_from_memory(store.rows):
+        return None
+    checked = not atom_set.unchecked
+    fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
+    asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, checked)
+    kind = ScoresBatch(asked, shape, queries.dtype.num, *others)
+    kind.n_queries, kind.by_bytes = m, partial(_by_bytes, ref(atom_set), k, options, checked)
+    if not prepare_scores(kind, atom_set, k, options):
+        return None
+    found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)
+    if found is not None:
+        _put_first(kind, atom_set.prepared.setdefault("plain", []))
+    return found
 
 
 def _is_plain_mask(mask: Any, n: int) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 import banditmips as bm
 from banditmips.core.scored import PlainScores
+from banditmips.core.scored_batch import ScoresBatch
 
 N, D = 90, 700
 OBJECTIVES = ("inner_product", "cosine", "correlation", "neg_sqeuclidean")
@@ -167,6 +168,54 @@ def test_queries_out_of_the_ordinary(objective):
         alone, together = index.search(query, k=2), index.search(np.stack([query, queries[0]]), k=2)
         assert np.array_equal(alone.indices, together.indices[0])
         assert np.array_equal(alone.scores, together.scores[0])
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1"])
+@pytest.mark.parametrize("by_bytes", [False, True])
+def test_small_batches(objective, dtype, by_bytes, monkeypatch):
+    """Batches in one compiled call, or by bytes from there: what queries alone give, to the bit."""
+    monkeypatch.setattr("banditmips.race.scored.most_peaked", lambda *_: np.inf if by_bytes else 0.0)
+    atoms, queries = numbers(11, level=0.0 if dtype == "i1" else 1.0)
+    atoms = (20.0 * atoms if dtype == "i1" else atoms).astype(dtype)
+    mask = np.arange(N) % 5 == 0
+    for given, k, taken in product(("f4", "f8"), (1, 4), (None, mask)):
+        index = bm.BanditMIPS(objective=objective).fit(atoms)
+        rows = queries.astype(given)
+        first = index.search(rows, k=k, mask=taken)
+        batches = [kind for kind in kinds_of(index) if isinstance(kind, ScoresBatch)]
+        served_elsewhere = objective == "inner_product" and dtype == given and taken is None
+        assert batches or served_elsewhere
+        found = index.search(rows, k=k, mask=taken)
+        for name in ("indices", "scores", "n_multiplies", "n_survivors", "n_rounds", "delta_spent", "bytes_read"):
+            assert np.array_equal(getattr(found, name), getattr(first, name))
+        assert found.stop_reason == first.stop_reason
+        for i, row in enumerate(rows):
+            alone = index.search(row, k=k, mask=taken)
+            assert np.array_equal(alone.indices, found.indices[i])
+            assert np.array_equal(alone.scores, found.scores[i])
+            assert by_bytes or alone.n_multiplies == found.n_multiplies[i]
+
+
+def test_batches_with_queries_out_of_the_ordinary():
+    atoms, queries = numbers(12)
+    index = bm.BanditMIPS(objective="cosine").fit(atoms)
+    expected = index.search(queries, k=2)
+    odd = queries.copy()
+    odd[3], odd[4, 5:] = 0.0, 0.0
+    found = index.search(odd, k=2)
+    assert np.array_equal(found.indices[[0, 1, 2, 5]], expected.indices[[0, 1, 2, 5]])
+    assert (found.scores[3] == 0.0).all()
+    odd[2, 7] = np.nan
+    with pytest.raises(ValueError, match="row 2"):
+        index.search(odd, k=2)
+    # Fewer than k are left, and a mask for each query.
+    few = index.search(queries, k=3, mask=np.arange(N) > 1)
+    assert (np.sort(few.indices, axis=1) == [-1, 0, 1]).all()
+    masks = np.zeros((6, N), dtype=bool)
+    masks[np.arange(6), expected.indices[:, 0]] = True
+    assert np.array_equal(index.search(queries, mask=masks).indices[:, 0], expected.indices[:, 1])
+    assert np.array_equal(index.search(queries, k=2).indices, expected.indices)
 
 
 def test_many_kinds_at_once_and_threads_of_their_own():

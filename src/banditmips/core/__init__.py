@@ -48,6 +48,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
     batch         <- certain, kernels, near_best, plain, products, rows
     scored        <- certain, kernels, near_best, plain, products, rows
+    scored_batch  <- kernels, near_best, plain, products, scored
     sparse_products <- kernels
     sparse_batch  <- kernels, sparse_products, survivors
 
@@ -71,7 +72,7 @@ byte_products
 near_best, batch
     Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
     queries, with nothing in Python for each.
-loop, outcome, answer, products, scored, plain
+loop, outcome, answer, products, scored, scored_batch, plain
     The rounds, and what comes of them; the four steps above; the best of all products, and of what is made of them; all
     for plain queries with nothing around them, in one call from the user's arrays to the result.
 sparse_products, sparse_batch

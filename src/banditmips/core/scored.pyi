@@ -25,7 +25,7 @@ class PlainScores(PlainKind):
     exponent: int
     most_level: float
     level: Callable[[NDArray[Any]], NDArray[Any]] | None
-    lengths: Callable[[NDArray[Any]], tuple[float, float] | None] | None
+    lengths: Callable[[NDArray[Any]], tuple[Any, Any] | None] | None
     multiply: Callable[[NDArray[Any]], NDArray[Any]] | None
     add_up: Callable[..., NDArray[np.float64]] | None
     by_columns: bool

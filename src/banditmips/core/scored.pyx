@@ -54,14 +54,6 @@ cdef class PlainScores(PlainKind):
         Whether exact sums of all atoms take less than the products and, after them, those of the best.
     """
 
-    cdef public Rows rows
-    cdef public object factors, offsets, squares, norms, means, level, lengths, multiply, add_up
-    cdef public bint single, by_columns
-    cdef public int objective, exponent
-    cdef public double longest, low, high, wider, lost, most_level
-    cdef public Py_ssize_t most_close
-    cdef bint is_closed
-
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked):
         return (
             cnp.PyArray_NDIM(row) == 1
@@ -86,19 +78,17 @@ cdef class PlainScores(PlainKind):
         cdef double norm, centre = 0.0, mean = 0.0, size = 1.0
         cdef int exponent = 0
         cdef bint scales = self.norms is not None
-        _measure(row, self.d, &moments)
+        measure(cnp.PyArray_DATA(row), cnp.PyArray_TYPE(row) == cnp.NPY_FLOAT, self.d, &moments)
         if self.level is not None and are_fine(&moments):
             centre = moments.total / self.d
             # By rough sums, hence half as much as it takes.
             if self.d * centre * centre > 0.5 * self.most_level * (moments.squares - self.d * centre * centre):
                 row = self.level(row)
-                _measure(row, self.d, &moments)
+                measure(cnp.PyArray_DATA(row), False, self.d, &moments)
                 centre = moments.total / self.d
+        if not self.is_served(&moments):
+            return None
         norm = sqrt(moments.squares)
-        if not are_fine(&moments) or not (self.low < norm < self.high):
-            return None
-        if self.objective == 0 and self.few_entries * moments.n_nonzero <= self.d:
-            return None
         if scales:
             measured = self.lengths(row)
             if measured is None:
@@ -111,13 +101,14 @@ cdef class PlainScores(PlainKind):
         cdef double* sums = <double*> room.start
         cdef int64_t* close = <int64_t*> (sums + self.n)
         cdef Py_ssize_t n_close = self.n, t, n_left = self.n
-        cdef const uint8_t* out = <const uint8_t*> _data(mask)
+        cdef const uint8_t* out = <const uint8_t*> data_of(mask)
         if out != NULL:
             for t in range(self.n):
                 n_left -= out[t] != 0
             if n_left < <Py_ssize_t> self.k:
                 return None
-        cdef Room wide = self._exact_query(row, exponent)
+        cdef Room wide = Room(self.d * sizeof(double))
+        self.widen(cnp.PyArray_DATA(row), cnp.PyArray_TYPE(row) == cnp.NPY_FLOAT, exponent, <double*> wide.start)
         if self.by_columns:
             n_close = 0
             for t in range(self.n):
@@ -138,7 +129,7 @@ cdef class PlainScores(PlainKind):
                 self._add_apart(wide, close, n_close, sums)
         cdef Best best = Best(self.k, self.absolute)
         if scales:
-            self._scale(close, n_close, size, -self.d * mean, sums)
+            self.scale(close, n_close, size, -self.d * mean, sums)
         if not best.add_all(close, sums, n_close):
             return None
         fields = self.fields.copy()
@@ -146,21 +137,22 @@ cdef class PlainScores(PlainKind):
         fields["n_multiplies"] = n_left * (moments.n_nonzero if self.objective == 0 else self.d)
         return self.result(fields)
 
-    cdef Room _exact_query(self, cnp.ndarray row, int exponent):
-        """The query in double precision, times a power of two."""
-        cdef Room room = Room(self.d * sizeof(double))
-        cdef double* wide = <double*> room.start
+    cdef bint is_served(self, const bm_moments* moments) noexcept nogil:
+        """Whether products of such a query are normal numbers, and not few."""
+        if not are_fine(moments) or not (self.low < sqrt(moments.squares) < self.high):
+            return False
+        return self.objective != 0 or self.few_entries * moments.n_nonzero > self.d
+
+    cdef void widen(self, const void* query, bint is_single, int exponent, double* wide) noexcept nogil:
+        """Put a query there, in double precision and times a power of two."""
         cdef double power = ldexp(1.0, exponent)
+        cdef const double* numbers = <const double*> query
         cdef int64_t t
-        cdef bint is_single = cnp.PyArray_TYPE(row) == cnp.NPY_FLOAT
-        cdef const double* numbers = <const double*> cnp.PyArray_DATA(row)
-        with nogil:
-            if is_single:
-                bm_kernels().to_f64(BM_F32, numbers, sizeof(float), self.d, wide)
-                numbers = wide
-            for t in range(self.d):
-                wide[t] = numbers[t] * power
-        return room
+        if is_single:
+            bm_kernels().to_f64(BM_F32, query, sizeof(float), self.d, wide)
+            numbers = wide
+        for t in range(self.d):
+            wide[t] = numbers[t] * power
 
     cdef int _add_columns(self, Room wide, double* sums) except -1:
         """Exact sums of all rows."""
@@ -183,10 +175,10 @@ cdef class PlainScores(PlainKind):
             sums[t] = found[t]
         return 0
 
-    cdef void _scale(self, const int64_t* close, Py_ssize_t n_close, double size, double taken, double* sums) noexcept:
+    cdef void scale(self, const int64_t* close, Py_ssize_t n_close, double size, double taken, double* sums) noexcept:
         """Make scores of exact sums: of products, over both norms, less what the means take from them."""
-        cdef const double* norms = <const double*> _data(self.norms)
-        cdef const double* means = <const double*> _data(self.means)
+        cdef const double* norms = <const double*> data_of(self.norms)
+        cdef const double* means = <const double*> data_of(self.means)
         cdef Py_ssize_t t
         # As everywhere else to the bit: the compiler must neither change their order nor leave out a rounding.
         cdef volatile double score, factor, offset
@@ -229,9 +221,9 @@ cdef class PlainScores(PlainKind):
                         <const double*> cnp.PyArray_DATA(vector), self.d, <double*> products, NULL,
                     )
         n_close = (
-            _close_by[float](self, <float*> products, norm, centre, out, room, close)
+            close_by[float](self, <float*> products, norm, centre, out, room, close)
             if self.single else
-            _close_by[double](self, <double*> products, norm, centre, out, room, close)
+            close_by[double](self, <double*> products, norm, centre, out, room, close)
         )
         if n_close > self.most_close:
             self.is_closed = True
@@ -239,25 +231,25 @@ cdef class PlainScores(PlainKind):
         return n_close
 
 
-cdef void* _data(array) noexcept:
+cdef void* data_of(array) noexcept:
     """Where the numbers of an array are; NULL where there is none."""
     return NULL if array is None else cnp.PyArray_DATA(array)
 
 
-cdef void _measure(cnp.ndarray row, int64_t d, bm_moments* moments) noexcept:
-    if cnp.PyArray_TYPE(row) == cnp.NPY_FLOAT:
-        bm_kernels().moments_f32(<const float*> cnp.PyArray_DATA(row), d, NULL, moments)
+cdef void measure(const void* query, bint is_single, int64_t d, bm_moments* moments) noexcept nogil:
+    if is_single:
+        bm_kernels().moments_f32(<const float*> query, d, NULL, moments)
     else:
-        bm_kernels().moments_f64(<const double*> cnp.PyArray_DATA(row), d, NULL, moments)
+        bm_kernels().moments_f64(<const double*> query, d, NULL, moments)
 
 
-cdef Py_ssize_t _close_by(
+cdef Py_ssize_t close_by(
     PlainScores kind, real* products, double norm, double centre, const uint8_t* out, double* room, int64_t* close
 ) except -2:
     """Rows that are among the best by what is made of products, or too close to tell; -1 where one is not finite."""
-    cdef const real* factors = <const real*> _data(kind.factors)
-    cdef const real* offsets = <const real*> _data(kind.offsets)
-    cdef const real* squares = <const real*> _data(kind.squares)
+    cdef const real* factors = <const real*> data_of(kind.factors)
+    cdef const real* offsets = <const real*> data_of(kind.offsets)
+    cdef const real* squares = <const real*> data_of(kind.squares)
     cdef Py_ssize_t n = kind.n, t, top = 0, n_close = 0, n_left = 0, k = kind.k
     cdef real level = <real> (1.0 if kind.level is None else centre), lowest = <real> INFINITY
     cdef double bar

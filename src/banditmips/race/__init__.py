@@ -61,7 +61,7 @@ lines with the files::
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- costs, direct, full, known, plan, rounded, rules, together
-    scored       <- batch, costs, full, known, passes, ranking, rules, situation, together
+    scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together
     sparse       <- atom_set, situation
 
 timing, costs, plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
@@ -173,8 +174,12 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
         times = shared_times(atoms, n_queries)
         # Certain bounds alone are tried for plain queries, elsewhere.
         is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
-        may_be = is_tried and may_be_certain(here, times, n, k)
-        return not (may_be or is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
+        # The first of a batch may all come to nothing.
+        most = 2.0 * REGRET * n_queries * times.full / _FIRST_TRIED if n_queries > 1 else inf
+        bounds = here.call_overhead + 0.5 * n * times.atom
+        may_be = is_tried and bounds <= most and may_be_certain(here, times, n, k)
+        may_race = times.prepare + n * times.atom <= most
+        return not (may_be or (may_race and is_worth_a_race(here, times, atoms.codes, n, k, n_queries)))
     first = least_sample(options, k, n)
     plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
     return not any(plan.can_pay(first) for plan in plans)

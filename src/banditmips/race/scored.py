@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore, map_of
 from banditmips.core.near_best import ROUNDING
 from banditmips.core.passes import pass_dtype
+from banditmips.core.scored_batch import ScoresBatch
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.batch import asks_for_time
 from banditmips.race.costs import costs
@@ -18,8 +19,9 @@ from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
 from banditmips.race.ranking import WIDER, Ranking
+from banditmips.race.rounded import most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
-from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level
+from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level, less_their_levels
 from banditmips.race.together import MOST_CLOSE, lengths_of
 
 if TYPE_CHECKING:
@@ -68,7 +70,13 @@ def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) 
         kind.exponent, kind.lengths = int(good_exponents(0.0, facts.scale)), partial(_lengths, objective)
     if objective == "correlation":
         kind.means, kind.level = facts.means, _less_its_level
-    _choose_ways(kind, rows, k, is_sum_of_products=kind.objective == PRODUCT)
+    if isinstance(kind, ScoresBatch):
+        kind.multiply = partial(_multiply, rows)
+        kind.lengths = partial(lengths_of, objective=objective)
+        kind.level = less_their_levels if objective == "correlation" else None
+        kind.most_peaked = most_peaked(rows, kind.n_queries, k, options.absolute, options.delta)
+    else:
+        _choose_ways(kind, rows, k, is_sum_of_products=kind.objective == PRODUCT)
     return True
 
 
@@ -76,7 +84,7 @@ def _choose_ways(kind: PlainScores, rows: Rows, k: int, is_sum_of_products: bool
     """Who multiplies the atoms, and who adds up exact scores of those that are close."""
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
     if not (can_use_blas(array) and rows.are_contiguous and len(rows.arrays) == 1 and here.sweeps(n_values)):
-        kind.multiply = partial(_multiply, rows)
+        kind.multiply = partial(_multiply_one, rows)
     if not rows.are_contiguous:
         kind.add_up = partial(exact_sums, rows, objective=kind.objective)
         # Numbers that BLAS cannot read have to be converted for either.
@@ -88,10 +96,14 @@ def _of_type(numbers: NDArray[np.float64] | None, dtype: np.dtype[Any]) -> NDArr
     return None if numbers is None else np.ascontiguousarray(numbers, dtype=dtype)
 
 
-def _multiply(rows: Rows, query: NDArray[Any]) -> NDArray[Any]:
-    """Products of all atoms with a query."""
+def _multiply(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
+    """Products of all atoms with queries."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return np.ascontiguousarray(pass_products(rows, query[np.newaxis]))
+        return np.ascontiguousarray(pass_products(rows, queries))
+
+
+def _multiply_one(rows: Rows, query: NDArray[Any]) -> NDArray[Any]:
+    return _multiply(rows, query[np.newaxis])
 
 
 def _lengths(objective: str, query: NDArray[Any]) -> tuple[float, float] | None:

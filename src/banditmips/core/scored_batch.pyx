@@ -1,0 +1,158 @@
+"""Batches of plain queries to an index, whose scores follow from products with all atoms, in one compiled call."""
+
+from libc.math cimport frexp, ldexp, sqrt
+from libc.stdint cimport int64_t, uint8_t
+
+import numpy as np
+
+cimport numpy as cnp
+
+from banditmips.core.kernels cimport bm_moments
+from banditmips.core.near_best cimport Room, n_blocks
+from banditmips.core.plain cimport are_floats, are_same
+from banditmips.core.products cimport Best
+from banditmips.core.scored cimport PlainScores, close_by, data_of, measure
+
+cnp.import_array()
+
+
+cdef struct Looked:
+    # A query: what it takes to rank its products, and to make scores of exact sums.
+    double norm
+    double centre
+    double mean
+    double size
+    int exponent
+
+
+cdef class ScoresBatch(PlainScores):
+    """One kind of batch of so many queries to an index, whose atoms lie row after row and are not far away.
+
+    Attributes
+    ----------
+    n_queries : int
+    most_peaked, by_bytes
+        As those of `PlainBatch`.
+    level, lengths, multiply
+        Take all queries.
+    """
+
+    cdef public Py_ssize_t n_queries
+    cdef public double most_peaked
+    cdef public object by_bytes
+
+    cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
+        return (
+            cnp.PyArray_NDIM(rows) == 2
+            and cnp.PyArray_DIM(rows, 0) == self.n_queries
+            and cnp.PyArray_DIM(rows, 1) == self.d
+            and are_floats(rows, self.type_num)
+            and k == self.k
+            and are_same(asked, self.asked)
+            and not self.is_closed
+        )
+
+    cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
+        cdef cnp.npy_intp m = self.n_queries, t
+        cdef cnp.npy_intp[2] shape = [m, self.k]
+        cdef const uint8_t* out = <const uint8_t*> data_of(mask)
+        cdef Py_ssize_t n_left = self.n, n_flat
+        cdef cnp.ndarray given = rows, products
+        if self.level is not None:
+            rows = self.level(rows)
+        cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
+        cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
+        cdef Room looked = Room(m * sizeof(Looked))
+        if out != NULL:
+            for t in range(self.n):
+                n_left -= out[t] != 0
+        n_flat = self._look_at_all(rows, n_left, <Looked*> looked.start, <int64_t*> cnp.PyArray_DATA(counts))
+        if n_flat < 0 or n_left < <Py_ssize_t> self.k:
+            return None
+        if out == NULL and 2 * n_flat > m:
+            return self.by_bytes(atoms, given)
+        if self.norms is not None and not self._find_lengths(rows, <Looked*> looked.start):
+            return None
+        with np.errstate(over="ignore", under="ignore"):
+            products = self.multiply(rows.astype(np.float32 if self.single else np.float64, copy=False))
+        cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
+        cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
+        cdef Best best = Best.__new__(Best)
+        best.k, best.absolute = self.k, self.absolute
+        best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
+        if not self._find_all(rows, products, out, <const Looked*> looked.start, best):
+            return None
+        for t in range(m):
+            (<int64_t*> cnp.PyArray_DATA(survivors))[t] = n_left
+        fields = self.fields.copy()
+        fields["indices"], fields["scores"], fields["n_multiplies"] = indices, scores, counts
+        fields["n_survivors"], fields["n_rounds"] = survivors, cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["bytes_read"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["delta_spent"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0)
+        return self.result(fields)
+
+    cdef Py_ssize_t _look_at_all(self, cnp.ndarray rows, int64_t n_left, Looked* looked, int64_t* counts) noexcept:
+        """Look at all queries; how many have no large entries, or -1 where one is not served."""
+        cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
+        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT
+        cdef int64_t size = self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
+        cdef double flat = self.most_peaked * self.most_peaked / self.d
+        cdef bm_moments moments
+        cdef Py_ssize_t t, n_flat = 0
+        with nogil:
+            for t in range(self.n_queries):
+                measure(query + t * size, is_single, self.d, &moments)
+                if not self.is_served(&moments):
+                    return -1
+                looked[t].norm, looked[t].centre = sqrt(moments.squares), moments.total / self.d
+                frexp(moments.largest, &looked[t].exponent)
+                looked[t].exponent = self.exponent - looked[t].exponent
+                counts[t] = n_left * (moments.n_nonzero if self.objective == 0 else self.d)
+                n_flat += moments.largest * moments.largest <= flat * moments.squares
+        return n_flat
+
+    cdef bint _find_lengths(self, cnp.ndarray rows, Looked* looked) except -1:
+        """Find means and norms of all queries; False where they are not numbers."""
+        measured = self.lengths(rows)
+        if measured is None:
+            return False
+        cdef const double[::1] means = measured[0], sizes = measured[1]
+        cdef Py_ssize_t t
+        for t in range(self.n_queries):
+            looked[t].mean = ldexp(means[t], looked[t].exponent)
+            looked[t].size = ldexp(sizes[t], looked[t].exponent)
+        return True
+
+    cdef bint _find_all(
+        self, cnp.ndarray rows, cnp.ndarray products, const uint8_t* out, const Looked* looked, Best best
+    ) except -1:
+        """Put the best of each query one after another where `best` begins; False where others have to do it."""
+        cdef Room room = Room((2 * n_blocks(self.n) + <Py_ssize_t> self.k + 2 * self.n + self.d) * sizeof(double))
+        cdef double* sums = <double*> room.start
+        cdef int64_t* close = <int64_t*> (sums + self.n)
+        cdef double* wide = <double*> (close + self.n)
+        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, scales = self.norms is not None
+        cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
+        cdef char* of_query = <char*> cnp.PyArray_DATA(products)
+        cdef Py_ssize_t t, n_close
+        for t in range(self.n_queries):
+            n_close = (
+                close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, wide + self.d, close)
+                if self.single else
+                close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, wide + self.d, close)
+            )
+            self.is_closed |= n_close > self.most_close
+            if n_close < 0 or self.is_closed:
+                return False
+            with nogil:
+                self.widen(query, is_single, looked[t].exponent if scales else 0, wide)
+                self.rows.fill_sums(close, n_close, wide, self.objective, sums)
+            if scales:
+                self.scale(close, n_close, looked[t].size, -self.d * looked[t].mean, sums)
+            best.count = 0
+            if not best.add_all(close, sums, n_close):
+                return False
+            best._indices, best._scores = best._indices + best.k, best._scores + best.k
+            query += self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
+            of_query += self.n * <int64_t> (sizeof(float) if self.single else sizeof(double))
+        return True
