@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import grid, growth, multiplies, real_rows, threads
+from benchmarks import drawn, grid, growth, multiplies, real_rows, threads
 from benchmarks.batches import batch_workloads
 from benchmarks.charts import draw_frontier, draw_real
 from benchmarks.docs_page import update_docs
@@ -44,6 +44,7 @@ def sections(missing: Sequence[str] = ()) -> dict[str, Section]:
     every[growth.NAME] = growth.run_growth
     every[threads.NAME] = threads.run_threads
     every[multiplies.NAME] = multiplies.run_multiplies
+    every[drawn.NAME] = drawn.run_drawn
     every[grid.NAME] = functools.partial(grid.run_grid, missing=tuple(missing))
     return every
 

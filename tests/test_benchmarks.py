@@ -19,6 +19,7 @@ from benchmarks import (
     batches,
     charts,
     docs_page,
+    drawn,
     full,
     goals,
     grid,
@@ -519,6 +520,31 @@ def test_growth_compares_ours_with_ours():
     assert outcome.lines[0].value == large.summary().median / small.summary().median
     assert outcome.lines[1].value == large.summary("cold").median / small.summary("cold").median
     assert [line.n_answers for line in outcome.lines] == [6, 6, 6, 6]
+
+
+def test_drawn_options_are_answered_rightly_and_shown_from_below():
+    outcome = drawn.run_drawn(replace(SOON, repeats=1), count=7, entries=(2e3, 2e4))
+    assert [record.name for record in outcome.records] == ["fitted", "NumPy, prepared", "no fit", "NumPy"] * 7
+    assert all(all(record.right) for record in outcome.records if record.kind == "ours")
+    for way in ("fitted", "no fit"):
+        lines = [line for line in outcome.lines if line.row.startswith(f"drawn options, {way}")]
+        assert "median of 7" in lines[0].row
+        values = [line.value for line in lines[2:]]
+        assert values == sorted(values)
+        assert lines[0].value >= lines[1].value >= values[0]
+    assert "seed" in outcome.notes[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_numpy_finds_what_is_drawn(seed):
+    """Both references answer what is asked; where float32 cannot tell atoms apart, what they find is about as good."""
+    one = drawn.draw(np.random.default_rng(seed), (2e3, 2e4))
+    truth = drawn._truth(one, one.requests[0])
+    best = -np.sort(-truth, axis=1)[:, : one.k]
+    for reference in (drawn._prepared(one), drawn._from_the_beginning(one)):
+        found = np.asarray(reference(one.requests[0], one.k)).reshape(len(truth), -1)
+        got = -np.sort(-np.take_along_axis(truth, found, axis=1), axis=1)
+        np.testing.assert_allclose(got, best, rtol=1e-3, atol=1e-3 * np.abs(best).max())
 
 
 def test_threads_compare_two_with_one():
