@@ -57,7 +57,13 @@ def _remember_plain(
         return
     options, n, compiled = direct.options, atoms.store.shape[0], direct.compiled
     served = direct.sweeps or (compiled is not None and direct.contiguous)
-    if not served or options.trace or options.ends != "largest":
+    if options.trace or options.ends != "largest":
+        return
+    if not served:
+        if direct.needs_products and not direct.contiguous and has_scores(atoms, options):
+            direct.kind = _scores_kind(atoms, direct.dtype, direct.k, options)
+            if direct.kind is not None:
+                _put_first(direct.kind, kinds)
         return
     fields = {"n_rounds": 0, "n_survivors": n, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
     settings = _settings(fields, asked, direct.k, options, atoms, checked)
@@ -191,7 +197,7 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
     if known is not options:
         if len(remembered) >= _MOST_DIRECT:
             remembered.clear()
-        kind = _scores_kind(atom_set, queries, k, options) if has_scores(atom_set, options) else None
+        kind = _scores_kind(atom_set, queries.dtype, k, options) if has_scores(atom_set, options) else None
         remembered[place] = (options, kind)
     if kind is None:
         return None
@@ -244,10 +250,11 @@ def _is_plain_mask(mask: Any, n: int) -> bool:
     return mask is None or (type(mask) is np.ndarray and mask.dtype == np.bool_ and mask.shape == (n,))
 
 
-def _scores_kind(atom_set: AtomSet, query: NDArray[Any], k: int, options: Options) -> PlainScores | None:
+def _scores_kind(atom_set: AtomSet, dtype: np.dtype[Any], k: int, options: Options) -> PlainScores | None:
+    """What answers queries of a type by scores that follow from all products; None where these cannot tell them."""
     fields = {"n_rounds": 0, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
     asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, not atom_set.unchecked)
-    kind = PlainScores(asked, shape, query.dtype.num, *others)
+    kind = PlainScores(asked, shape, dtype.num, *others)
     return kind if prepare_scores(kind, atom_set, k, options) else None
 
 

@@ -245,3 +245,13 @@ def test_after_a_race_in_vain(objective, monkeypatch):
         long.n_survivors,
     )
     assert found.stop_reason == long.stop_reason
+
+
+def test_inner_products_of_atoms_in_fortran_order():
+    atoms, queries = numbers(13)
+    atoms = np.asfortranarray(atoms.astype("f4"))
+    index = bm.BanditMIPS().fit(atoms)
+    index.search(queries[0].astype("f4"), k=2)
+    assert kinds_of(index)
+    check(index, atoms, queries.astype("f4"), 2, "inner_product")
+    check(index, atoms, queries, 2, "inner_product")

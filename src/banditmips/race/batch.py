@@ -214,7 +214,7 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     can_be_bytes = options.objective != "neg_l1" and atoms.removed is None
     if can_be_bytes and are_likely(rows, queries, k, options.absolute, options.delta):
         n_together = min(m, TOGETHER)
-        full = min(full, rows.n * rows.d * here.bytes_of(itemsize, n_together) / n_together)
+        full = min(full, rows.n * rows.d * here.bytes_of(itemsize, n_together, not rows.are_contiguous) / n_together)
         more = min(more, rows.n * rows.d * here.byte_product)
     return Account(full + returned, m, more + returned)
 

@@ -40,9 +40,9 @@ class Costs:
     turned, turned_columns, wide_turned, wide_turned_columns
         What products of queries with atoms take by BLAS, as a part of those of atoms with queries, which are the same
         the other way round: of atoms in C order and in Fortran order, in single and in double precision.
-    byte_product, byte_entry
+    byte_product, byte_entry, byte_column_entry
         A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
-        to a byte.
+        to a byte, of atoms in C order and in Fortran order.
     convert, tile
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
         of several queries that share it.
@@ -82,6 +82,7 @@ class Costs:
     wide_turned_columns: float = 0.6
     byte_product: float = 0.005
     byte_entry: float = 0.4
+    byte_column_entry: float = 0.7
     convert: float = 0.2
     tile: float = 0.06
     row: float = 0.3
@@ -120,10 +121,11 @@ class Costs:
         """Return what a cell costs if all codes take so many bytes."""
         return _between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
 
-    def bytes_of(self, itemsize: int, n_queries: int) -> float:
+    def bytes_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
         """Return what a value of the atoms costs if it is multiplied as a byte with so many queries at once."""
         n_multiplied = -(-n_queries // _BYTE_GROUP) * _BYTE_GROUP
-        return max(itemsize / 4, 1.0) * self.byte_entry + n_multiplied * self.byte_product
+        entry = max(self.byte_entry, self.byte_column_entry) if by_column else self.byte_entry
+        return max(itemsize / 4, 1.0) * entry + n_multiplied * self.byte_product
 
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""

@@ -92,6 +92,8 @@ class DirectSearch:
     ----------
     serves : bool
         Whether these atoms and options are of the plain kind.
+    dtype : NumPy dtype
+        Of the atoms.
     contiguous : bool
         Whether rows of the atoms lie one after another.
     compiled : Direct or None
@@ -105,7 +107,7 @@ class DirectSearch:
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
-        self.k, self.options = k, options
+        self.k, self.options, self.dtype = k, options, atoms.store.dtype
         self.serves = self.is_plain(atoms, k, options)
         self.compiled: Direct | None = None
         self.times: Times | None = None
@@ -138,9 +140,14 @@ class DirectSearch:
             self.compiled = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 
     @property
+    def needs_products(self) -> bool:
+        """Whether nothing is tried before the products with all atoms."""
+        return self.serves and self.compiled is None and self._sampling == _NO_SAMPLING
+
+    @property
     def sweeps(self) -> bool:
-        """Whether nothing is tried before the products with all atoms, which our own loop computes."""
-        return self.serves and self.compiled is None and self._sampling == _NO_SAMPLING and self._sweeps
+        """Whether that is so, and our own loop computes them."""
+        return self.needs_products and self._sweeps
 
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""

@@ -102,7 +102,7 @@ def close_by_bytes(
 def is_cheap_to_try(rows: Rows, n_queries: int) -> bool:
     """Whether a few products of bytes take next to nothing beside those of BLAS, so that it may as well be tried."""
     here, n_blocks = costs(), -(-rows.n // BLOCK)
-    tried = BLOCK * _tried_blocks(n_blocks).size * here.bytes_of(rows.arrays[0].dtype.itemsize, n_queries)
+    tried = BLOCK * _tried_blocks(n_blocks).size * _time_by_bytes(here, rows, n_queries)
     return tried + n_queries * here.byte_entry <= _MOST_LOST * rows.n * _time_by_blas(here, rows, n_queries)
 
 
@@ -193,8 +193,7 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
     if k >= rows.n or not can_round(rows):
         return 0.0
-    by_blas, itemsize = _time_by_blas(here, rows, n_queries), rows.arrays[0].dtype.itemsize
-    saved = by_blas - here.bytes_of(itemsize, n_queries)
+    saved = _time_by_blas(here, rows, n_queries) - _time_by_bytes(here, rows, n_queries)
     around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d) + _AROUND / rows.d
     return (rows.n * saved - around) / (n_queries * here.row)
 
@@ -202,6 +201,10 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
 def _rows_for_blas(here: Costs, rows: Rows, n_queries: int) -> float:
     """How many rows may be read for each of these queries, if that is to take less than their products by BLAS."""
     return rows.n * _time_by_blas(here, rows, n_queries) / (n_queries * here.row)
+
+
+def _time_by_bytes(here: Costs, rows: Rows, n_queries: int) -> float:
+    return here.bytes_of(rows.arrays[0].dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
 
 
 def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:

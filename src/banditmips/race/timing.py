@@ -92,15 +92,16 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         queries = np.ones((m, 8 * _D), dtype=np.float32)
         return _best_time(lambda: rough_sums(halves, every[: _N // 16], queries, 0))
 
-    def by_bytes(m: int) -> float:
+    def by_bytes(m: int, far: NDArray[np.float32] = apart) -> float:
         # Few enough that a processor without such instructions takes no longer than for the rest.
-        products = ByteProducts(Rows([apart]), [np.ones(4 * _D, dtype=np.float32)] * m, 0)
+        products = ByteProducts(Rows([far]), [np.ones(far.shape[1], dtype=np.float32)] * m, 0)
         return _best_time(partial(products.fill, np.arange(2)))
 
     few, many = by_blas(8), by_blas(64)
     # So far apart that other work does not hide the difference.
     some_tiles, more_tiles = by_tiles(4), by_tiles(32)
     few_bytes, many_bytes = by_bytes(16), by_bytes(64)
+    by_column = by_bytes(16, apart.reshape(-1)[: (4 * _D - 16) * _N].reshape(4 * _D - 16, _N).T) / (2 * BLOCK * 4 * _D)
     product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
     byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * _D * (64 - 16))
     return {
@@ -109,6 +110,7 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
         "byte_product": byte_product,
         "byte_entry": max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product),
+        "byte_column_entry": max(by_column - 16 * byte_product, byte_product),
     }
 
 
