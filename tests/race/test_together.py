@@ -5,9 +5,15 @@ import pytest
 
 import banditmips as bm
 from banditmips import StopReason
+from banditmips._validate import Options
+from banditmips.atoms import DenseStore
 from banditmips.race import batch, costs
+from banditmips.race.atom_set import AtomSet
 from banditmips.race.costs import Costs
+from banditmips.race.passes import pass_products
 from banditmips.race.query import Query
+from banditmips.race.situation import less_their_levels
+from banditmips.race.together import Together
 
 OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
 DTYPES = ["f4", "f8", "f2", "i1", "u1", "?", "i4"]
@@ -299,3 +305,45 @@ def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):
     assert rounded.any()
     assert (found.n_multiplies[rounded] > atoms.size).all()
     assert (found.n_survivors[rounded] < 2_000).all()
+
+
+KINDS = {
+    "normal": lambda rng, n, d: rng.normal(size=(n, d)),
+    "positive": lambda rng, n, d: rng.random((n, d)),
+    "far from 0": lambda rng, n, d: 50.0 + rng.normal(size=(n, d)),
+    "nearly constant": lambda rng, n, d: 1.0 + 10.0 ** rng.uniform(-6, 0, size=(n, 1)) * rng.normal(size=(n, d)),
+    "heavy tails": lambda rng, n, d: rng.pareto(1.1, size=(n, d)),
+    "few entries": lambda rng, n, d: rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.01),
+    "one direction": lambda rng, n, d: rng.normal(size=(1, d)) + 1e-3 * rng.normal(size=(n, d)),
+    "mixed lengths": lambda rng, n, d: 10.0 ** rng.uniform(-5, 5, size=(n, 1)) * rng.normal(size=(n, d)),
+}
+
+
+@pytest.mark.parametrize("objective", ["cosine", "correlation"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_scores_by_rough_norms_are_wrong_by_no_more_than_is_said(objective, kind, order):
+    """Of every atom and every query, where nobody knows norms: the error, and by how much it is said to be at most."""
+    rng = np.random.default_rng(0)
+    for d in (40, 3_000):
+        atoms = np.asarray(KINDS[kind](rng, 150, d), dtype=np.float32, order=order)
+        queries = np.concatenate([KINDS[kind](rng, 6, d), rng.normal(size=(6, d)), atoms[:3]]).astype(np.float32)
+        taken = less_their_levels(queries) if objective == "correlation" else queries
+        together = Together(AtomSet(DenseStore(atoms)), 1, Options(objective=objective))
+        moments, norms = np.empty((2, len(atoms))), np.linalg.norm(taken.astype(np.float64), axis=1)
+        products = pass_products(together._rows, taken.astype(np.float32), moments).astype(np.float64)
+        factors = together._ranking.by_products(moments)
+        rough = (products * factors.factors.astype(np.float32)).astype(np.float32)
+        if factors.offsets is not None:
+            centres = together._ranking.centres(taken).astype(np.float32)
+            rough -= np.multiply.outer(centres, factors.offsets.astype(np.float32))
+        wide, squares = together._with_errors(factors, rough, norms, taken)
+        known = np.isfinite(squares)  # of the others nothing is said: their exact scores are computed
+        said = 4.0 * np.finfo(np.float32).eps * np.multiply.outer(wide, np.sqrt(squares[known]))
+        exact, asked = atoms.astype(np.longdouble), queries.astype(np.longdouble)
+        if objective == "correlation":
+            exact, asked = exact - exact.mean(axis=1, keepdims=True), asked - asked.mean(axis=1, keepdims=True)
+        lengths = np.sqrt(np.square(exact).sum(axis=1))
+        scores = asked @ exact.T / np.where(lengths > 0.0, lengths, np.inf)
+        wrong = np.abs(rough - scores.astype(np.float64))
+        assert (wrong[:, known] <= said).all()

@@ -37,6 +37,8 @@ class Factors:
         Of the atoms times their factors.
     error : float
         Of factors and offsets, as a part of them.
+    relative : float64 array of shape (n,), or None
+        Of scores, as a part of them, where only that is what factors are wrong by.
     longest : float
         Norm of the longest atom.
     """
@@ -46,6 +48,7 @@ class Factors:
     squares: NDArray[np.float64] | None = None
     error: float = 0.0
     longest: float = 0.0
+    relative: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -54,9 +57,10 @@ class Factors:
         offsets: NDArray[np.float64] | None,
         squares: NDArray[np.float64],
         error: float = 0.0,
+        relative: NDArray[np.float64] | None = None,
     ) -> Factors:
         """Factors with the norm of the longest atom."""
-        return cls(factors, offsets, squares, error, float(np.sqrt(squares.max())))
+        return cls(factors, offsets, squares, error, float(np.sqrt(squares.max())), relative)
 
 
 class Ranking:
@@ -150,10 +154,10 @@ class Ranking:
         if self._objective == "cosine":
             factors = inverse(np.sqrt(squared))
             # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
-            return Factors.of(factors, None, np.where(squared > 0.0, squared * factors**2, np.inf), error)
+            squares = np.where(squared > 0.0, squared * factors**2, np.inf)
+            return Factors.of(factors, None, squares, error, np.full(squared.size, error))
         # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
         scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared
         factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
-        wider = slack * factors**2 / (WIDER * ROUNDING * float(np.finfo(self._dtype).eps))
-        norms = np.where(factors > 0.0, np.sqrt(squared) * factors + wider, np.inf)
-        return Factors.of(factors, totals * factors, norms**2, error)
+        squares = np.where(factors > 0.0, squared * factors**2, np.inf)
+        return Factors.of(factors, totals * factors, squares, error, slack * factors**2)

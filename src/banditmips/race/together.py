@@ -27,7 +27,7 @@ from banditmips.race.full import LINE, can_use_blas, column_time, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products
 from banditmips.race.plan import TOGETHER
-from banditmips.race.ranking import WIDER, Ranking
+from banditmips.race.ranking import WIDER, Factors, Ranking
 from banditmips.race.rounded import Close, Scores, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
@@ -250,13 +250,15 @@ class Together:
         scores = self._ranking.by_products(moments)
         if scores is None:
             return None
-        lost, squares = None, None if scores.squares is None else scores.squares.astype(self._dtype)
+        lost, squares = None, scores.squares
         if scores.factors is not None:
             products *= scores.factors.astype(self._dtype)
         if scores.offsets is not None:
             centres = self._ranking.centres(queries).astype(self._dtype)
             products -= np.multiply.outer(centres, scores.offsets.astype(self._dtype))
-        if self._objective != "inner_product":
+        if scores.relative is not None:
+            norms, squares = self._with_errors(scores, products, norms, queries)
+        elif self._objective != "inner_product":
             unit = ROUNDING * float(np.finfo(self._dtype).eps)
             if self._objective == "neg_sqeuclidean":
                 lost = self._ranking.lost(norms, scores.longest)
@@ -267,11 +269,30 @@ class Together:
             # Below the k-th best whoever that is, if there are so many.
             lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
             products = np.where(excluded, lowest, products)
+        squares = None if squares is None else squares.astype(self._dtype)
         close = close_to_each(products, squares, self._rows, norms, (k, self._options.absolute), lost)
         too_many = close is not None and np.diff(close[1]).max() > k + MOST_CLOSE * n
         if too_many and self._objective == "neg_sqeuclidean":
             close = close_by_differences(self._rows, queries, self._objective, k, excluded)
         return _without(close, excluded)
+
+    def _with_errors(
+        self, scores: Factors, products: NDArray[Any], norms: NDArray[np.float64], queries: NDArray[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Norms of queries and the atoms' squares, larger by what rough factors and offsets make scores wrong by.
+
+        Factors are wrong by a part of the scores, which are far smaller than the product of two norms; offsets by as
+        much as sums of the atoms are, times the queries' means.
+        """
+        assert scores.squares is not None
+        assert scores.relative is not None
+        unit = ROUNDING * float(np.finfo(self._dtype).eps)
+        largest = float((np.abs(products).max(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)).max())
+        squares = np.square(np.sqrt(scores.squares) + 2.0 * largest * scores.relative / (WIDER * unit))
+        norms = WIDER * norms
+        if scores.offsets is not None:
+            norms += scores.error / unit * sqrt(self._rows.d) * np.abs(self._ranking.centres(queries))
+        return norms, squares
 
     def _exact(
         self,
