@@ -226,12 +226,12 @@ def _scored_batch(
 ) -> SearchResult | None:
     """Do that for a small batch to atoms that are not far away."""
     m, store = len(queries), atom_set.store
-    if m > TOGETHER or not has_scores(atom_set, options) or not nothing_to_try(atom_set, k, options, m):
+    if m > TOGETHER or not isinstance(store, DenseStore) or store.rows is None:
         return None
-    assert isinstance(store, DenseStore)
-    assert store.rows is not None
     # Rows that come from memory, or whose numbers lie apart, are read once for all queries that want them, elsewhere.
     if not store.rows.are_contiguous or come_from_memory(store.rows):
+        return None
+    if not has_scores(atom_set, options) or not nothing_to_try(atom_set, k, options, m):
         return None
     checked = not atom_set.unchecked
     fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}

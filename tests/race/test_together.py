@@ -8,6 +8,7 @@ from banditmips import StopReason
 from banditmips._validate import Options
 from banditmips.atoms import DenseStore
 from banditmips.race import batch, costs
+from banditmips.race import together as together_module
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.costs import Costs
 from banditmips.race.passes import pass_products
@@ -347,3 +348,39 @@ def test_scores_by_rough_norms_are_wrong_by_no_more_than_is_said(objective, kind
         scores = asked @ exact.T / np.where(lengths > 0.0, lengths, np.inf)
         wrong = np.abs(rough - scores.astype(np.float64))
         assert (wrong[:, known] <= said).all()
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_differences_that_single_precision_cannot_tell_are_told_in_double(fitted, order, monkeypatch):
+    """Products in double precision, for the queries that need them; the sums of all differences are not computed."""
+    rng = np.random.default_rng(0)
+    atoms = np.asarray(1e4 + rng.normal(size=(200, 700)), dtype=np.float32, order=order)
+    queries = np.concatenate([1e4 + rng.normal(size=(5, 700)), rng.normal(size=(3, 700))]).astype(np.float32)
+    n_in_double, multiply = [], together_module.products_of_blocks
+
+    def counted(rows, some, moments):
+        n_in_double.append(len(some))
+        return multiply(rows, some, moments)
+
+    monkeypatch.setattr(together_module, "products_of_blocks", counted)
+    monkeypatch.setattr(together_module, "close_by_differences", None)
+    index = bm.BanditMIPS(objective="neg_sqeuclidean").fit(atoms)
+    mask = rng.random((8, 200)) < 0.3
+    for out in (None, mask):
+        n_in_double.clear()
+        named = {"k": 4, "mask": out}
+        found = (
+            index.search(queries, **named)
+            if fitted
+            else bm.search(atoms, queries, objective="neg_sqeuclidean", **named)
+        )
+        # Where sums of the atoms' squares are rough, nothing is told by them.
+        assert n_in_double == [5 if fitted else 8]
+        for i, query in enumerate(queries):
+            scores = -np.square(atoms.astype(np.float64) - query).sum(axis=1)
+            if out is not None:
+                scores[out[i]] = -np.inf
+            best = np.argsort(-scores)[:4]
+            assert found.indices[i].tolist() == best.tolist()
+            np.testing.assert_allclose(found.scores[i], scores[best], rtol=1e-12)

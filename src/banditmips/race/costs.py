@@ -115,7 +115,7 @@ class Costs:
 
     def sweeps_columns(self, n_values: int) -> bool:
         """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
-        return self._column_sweep_of(n_values) <= _AS_FAST * self._column_stream_of(n_values)
+        return self._column_sweep_of(n_values) <= _AS_FAST * self.column_stream_of(n_values)
 
     def cell_of(self, n_bytes: int) -> float:
         """Return what a cell costs if all codes take so many bytes."""
@@ -143,7 +143,7 @@ class Costs:
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
-        rough = self._column_stream_of(n * d)
+        rough = self.column_stream_of(n * d)
         if itemsize == 4 and self.sweeps_columns(n * d):
             rough = self._column_sweep_of(n * d)
         return n * self.columns_of(n * d) <= n * rough + self.entries_apart(n, d, itemsize, k + 1)
@@ -152,7 +152,8 @@ class Costs:
         """Return what one number of each of so many rows of atoms in Fortran order costs: for each a cache line."""
         return n_rows * _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
 
-    def _column_stream_of(self, n_values: int) -> float:
+    def column_stream_of(self, n_values: int) -> float:
+        """Return what a value of atoms in Fortran order costs BLAS for one query."""
         return _between(self.near_stream, self.column_stream, n_values)
 
     def _column_sweep_of(self, n_values: int) -> float:

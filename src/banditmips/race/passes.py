@@ -21,7 +21,7 @@ from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, multiply, products_with_all
 from banditmips.race.rules import OBJECTIVE_CODES
 
-__all__ = ["close_by_differences", "pass_products", "rounding_of_sums"]
+__all__ = ["close_by_differences", "pass_products", "products_of_blocks", "rounding_of_sums"]
 
 _LEAST_SUMMED = 1 << 20
 """Terms that are worth a thread of their own."""
@@ -59,14 +59,14 @@ def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64
     if rows.are_contiguous and costs().tiles(len(queries)) and not alone:
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
     if not by_blas or (moments is not None and not rows.are_contiguous):
-        return _products_of_blocks(rows, queries, moments)
+        return products_of_blocks(rows, queries, moments)
     if moments is not None:
         _sums(rows, queries[:1], PRODUCT, moments)
     parts = [products_with_all(array, queries) for array in rows.arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
 
-def _products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
+def products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
     """Products of rows that BLAS cannot read, or whose moments are asked for: some are laid out for it at a time."""
     products = np.zeros((len(queries), rows.n))
     if moments is not None:

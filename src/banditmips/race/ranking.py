@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms.facts import lengths_of_rows
 from banditmips.core.byte_products import OF_SQUARES
 from banditmips.core.near_best import ROUNDING
 from banditmips.race.known import inverse, norms_of, spreads_of
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from banditmips.race.atom_set import AtomSet
     from banditmips.race.rounded import Scores
 
-__all__ = ["WIDER", "Factors", "Ranking"]
+__all__ = ["WIDER", "Factors", "Ranking", "lengths_of"]
 
 WIDER = 2.0
 """How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
+_CONVERTED = 1 << 15
+"""Entries of queries that are measured together in double precision: they stay in the processor's cache."""
 _OF_DOUBLES = 1e-12
 """Error of what is made of products in double precision, as a part of them: far more than their rounding."""
 
@@ -161,3 +164,22 @@ class Ranking:
         factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
         squares = np.where(factors > 0.0, squared * factors**2, np.inf)
         return Factors.of(factors, totals * factors, squares, error, slack * factors**2)
+
+
+def lengths_of(queries: NDArray[Any], objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Means and norms of queries, for a correlation of what their means leave of them; None where one is no number."""
+    m, d = queries.shape
+    if objective == "cosine":
+        known = lengths_of_rows(queries)
+        return None if known is None else (np.zeros(m), known)
+    means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
+    for start in range(0, m, step):
+        part = slice(start, start + step)
+        some = queries[part].astype(np.float64)
+        means[part] = some.mean(axis=1)
+        some -= means[part, np.newaxis]
+        found = lengths_of_rows(some)
+        if found is None:
+            return None
+        sizes[part] = found
+    return means, sizes

@@ -18,11 +18,11 @@ from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
-from banditmips.race.ranking import WIDER, Ranking
+from banditmips.race.ranking import WIDER, Ranking, lengths_of
 from banditmips.race.rounded import most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level, less_their_levels
-from banditmips.race.together import MOST_CLOSE, lengths_of
+from banditmips.race.together import MOST_CLOSE
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options

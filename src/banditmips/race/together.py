@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.atoms.collecting import by_row, collect_facts, some_rows
 from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import AtomFacts, lengths_of_rows
+from banditmips.atoms.facts import AtomFacts
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
@@ -25,9 +25,9 @@ from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
 from banditmips.race.full import LINE, can_use_blas, column_time, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
-from banditmips.race.passes import close_by_differences, pass_products
+from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
-from banditmips.race.ranking import WIDER, Factors, Ranking
+from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
 from banditmips.race.rounded import Close, Scores, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
@@ -36,12 +36,10 @@ if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["MOST_CLOSE", "Found", "Measured", "Together", "facts_of", "lengths_of"]
+__all__ = ["MOST_CLOSE", "Found", "Measured", "Together", "facts_of"]
 
 MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
-_CONVERTED = 1 << 15
-"""Entries of queries that are measured together in double precision: they stay in the processor's cache."""
 _SMALL = 1 << 20
 """Entries of a matrix that is converted as a whole, and not once for each use that is made of it."""
 
@@ -182,7 +180,8 @@ class Together:
             return False
         n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
         apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
-        by_blas = here.shared + n_queries * here.product + (0.0 if can_use_blas(rows.arrays[0]) else here.convert)
+        by_blas = min(here.shared + n_queries * here.product, n_queries * here.column_stream_of(rows.n * rows.d))
+        by_blas += 0.0 if can_use_blas(rows.arrays[0]) else here.convert
         return n_queries * rows.n * column_time(rows) <= rows.n * by_blas + apart
 
     def _everybody(
@@ -206,10 +205,7 @@ class Together:
         close = self._close(queries[left], measured.norms[left], None)
         if close is None:
             return None
-        lists = np.split(rows, begins[1:-1])
-        for place, some in zip(left, np.split(close[0], close[1][1:-1]), strict=True):
-            lists[place] = some
-        return np.concatenate(lists), np.cumsum([0, *(some.size for some in lists)])
+        return _replaced((rows, begins), left, close)
 
     def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> Close | None:
         """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
@@ -234,47 +230,70 @@ class Together:
         return close_by_bytes(self._rows, queries, *settings, None if objective == "inner_product" else ranked)
 
     def _close(
-        self, queries: NDArray[Any], norms: NDArray[np.float64], excluded: NDArray[np.bool_] | None
+        self,
+        queries: NDArray[Any],
+        norms: NDArray[np.float64],
+        excluded: NDArray[np.bool_] | None,
+        in_double: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For each query, the rows that are among the best or too close to tell, and where they begin."""
-        n, k = self._rows.n, self._k
-        removed = self._atoms.removed
+        k, objective, removed = self._k, self._objective, self._atoms.removed
         if removed is not None:
             excluded = removed if excluded is None else excluded | removed
-        if self._objective == "neg_l1":
-            return _without(close_by_differences(self._rows, queries, self._objective, k, excluded), excluded)
-        vectors = queries.astype(self._dtype, copy=False)
-        needs_moments = self._objective != "inner_product" and self._atoms.facts is None
-        moments = np.empty((2, n)) if needs_moments else None
-        products = pass_products(self._rows, vectors, moments)
-        scores = self._ranking.by_products(moments)
-        if scores is None:
+        if objective == "neg_l1":
+            return _without(close_by_differences(self._rows, queries, objective, k, excluded), excluded)
+        ranked = self._ranked(queries, norms, in_double)
+        if ranked is None:
             return None
-        lost, squares = None, scores.squares
-        if scores.factors is not None:
-            products *= scores.factors.astype(self._dtype)
-        if scores.offsets is not None:
-            centres = self._ranking.centres(queries).astype(self._dtype)
-            products -= np.multiply.outer(centres, scores.offsets.astype(self._dtype))
-        if scores.relative is not None:
-            norms, squares = self._with_errors(scores, products, norms, queries)
-        elif self._objective != "inner_product":
-            unit = ROUNDING * float(np.finfo(self._dtype).eps)
-            if self._objective == "neg_sqeuclidean":
-                lost = self._ranking.lost(norms, scores.longest)
-                lost += 2.0 * self._rows.d * float(np.finfo(self._dtype).tiny)
-                norms = norms + scores.longest
-            norms = norms * (WIDER + scores.error / unit)
+        scores, squares, wide, lost = ranked
         if excluded is not None:
             # Below the k-th best whoever that is, if there are so many.
-            lowest = 0.0 if self._options.absolute else products.min(axis=1, keepdims=True)
-            products = np.where(excluded, lowest, products)
-        squares = None if squares is None else squares.astype(self._dtype)
-        close = close_to_each(products, squares, self._rows, norms, (k, self._options.absolute), lost)
-        too_many = close is not None and np.diff(close[1]).max() > k + MOST_CLOSE * n
-        if too_many and self._objective == "neg_sqeuclidean":
-            close = close_by_differences(self._rows, queries, self._objective, k, excluded)
+            lowest = 0.0 if self._options.absolute else scores.min(axis=1, keepdims=True)
+            scores = np.where(excluded, lowest, scores)
+        close = close_to_each(scores, squares, self._rows, wide, (k, self._options.absolute), lost)
+        if close is None or objective != "neg_sqeuclidean":
+            return _without(close, excluded)
+        many = np.flatnonzero(np.diff(close[1]) > k + MOST_CLOSE * self._rows.n)
+        if many.size:
+            # Products in double precision tell more, and differences all.
+            out = excluded if excluded is None or excluded.ndim == 1 else excluded[many]
+            if self._dtype == np.float32 and not in_double:
+                others = self._close(queries[many], norms[many], out, in_double=True)
+            else:
+                others = close_by_differences(self._rows, queries[many], objective, k, out)
+            close = None if others is None else _replaced(close, many, others)
         return _without(close, excluded)
+
+    def _ranked(
+        self, queries: NDArray[Any], norms: NDArray[np.float64], in_double: bool
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64], NDArray[np.float64] | None] | None:
+        """What is ranked by products, the atoms' squares, the queries' norms and what is lost besides.
+
+        They are those of `close_to_each`, as wrong as such products are by these norms; None where nobody knows.
+        """
+        n, objective, dtype = self._rows.n, self._objective, np.dtype(np.float64) if in_double else self._dtype
+        ranking = Ranking(self._atoms, self._rows, objective, dtype) if in_double else self._ranking
+        needs_moments = objective != "inner_product" and self._atoms.facts is None
+        moments = np.empty((2, n)) if needs_moments else None
+        multiplied = products_of_blocks if in_double else pass_products
+        products = multiplied(self._rows, queries.astype(dtype, copy=False), moments)
+        known = ranking.by_products(moments)
+        if known is None:
+            return None
+        lost, squares = None, known.squares
+        if known.factors is not None:
+            products *= known.factors.astype(dtype)
+        if known.offsets is not None:
+            products -= np.multiply.outer(ranking.centres(queries).astype(dtype), known.offsets.astype(dtype))
+        if known.relative is not None:
+            norms, squares = self._with_errors(known, products, norms, queries)
+        elif objective != "inner_product":
+            unit = ROUNDING * float(np.finfo(dtype).eps)
+            if objective == "neg_sqeuclidean":
+                lost = ranking.lost(norms, known.longest) + 2.0 * self._rows.d * float(np.finfo(dtype).tiny)
+                norms = norms + known.longest
+            norms = norms * (WIDER + known.error / unit)
+        return products, None if squares is None else squares.astype(dtype), norms, lost
 
     def _with_errors(
         self, scores: Factors, products: NDArray[Any], norms: NDArray[np.float64], queries: NDArray[Any]
@@ -336,23 +355,16 @@ class Together:
         return scores
 
 
-def lengths_of(queries: NDArray[Any], objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Means and norms of queries, for a correlation of what their means leave of them; None where one is no number."""
-    m, d = queries.shape
-    if objective == "cosine":
-        known = lengths_of_rows(queries)
-        return None if known is None else (np.zeros(m), known)
-    means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
-    for start in range(0, m, step):
-        part = slice(start, start + step)
-        some = queries[part].astype(np.float64)
-        means[part] = some.mean(axis=1)
-        some -= means[part, np.newaxis]
-        found = lengths_of_rows(some)
-        if found is None:
-            return None
-        sizes[part] = found
-    return means, sizes
+def _replaced(
+    close: tuple[NDArray[np.int64], NDArray[np.int64]],
+    places: NDArray[np.int64],
+    others: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows that are close, those of the queries at some places replaced by others."""
+    lists = np.split(close[0], close[1][1:-1])
+    for place, some in zip(places, np.split(others[0], others[1][1:-1]), strict=True):
+        lists[place] = some
+    return np.concatenate(lists), np.cumsum([0, *(some.size for some in lists)])
 
 
 def _without(
