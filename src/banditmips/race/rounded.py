@@ -45,9 +45,10 @@ _MOST_OF_NORM = 0.25
 """Part of a norm that its largest entry may be, if scores are to be those of random directions."""
 _DISTINCT = 0.25
 """Part of the atoms that were tried which may be left: where more are, it is so for all atoms."""
-_INTERVAL, _QUERY, _AROUND = 4.0, 1_000.0, 200_000.0
+_INTERVAL, _QUERY, _AROUND = 4.0, 1_000.0, 100_000.0
 """Nanoseconds of an estimate's interval and its comparison with the best, of a query whatever the atoms, and of what is
-around all of it (measured: 3 to 5, 500 to 1,000, and 150,000 to 300,000, for 300 to 10,000 atoms)."""
+around all of it beyond what is around products by BLAS (measured: 3 to 5, 500 to 1,000, and about 100,000, for 300 to
+10,000 atoms)."""
 
 Close = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 """Rows, where those of each query begin, and which queries are left to BLAS (see `reaching_best`)."""
