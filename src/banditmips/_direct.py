@@ -231,7 +231,10 @@ def _scored_batch(
     # Rows that come from memory, or whose numbers lie apart, are read once for all queries that want them, elsewhere.
     if not store.rows.are_contiguous or come_from_memory(store.rows):
         return None
-    if not has_scores(atom_set, options) or not nothing_to_try(atom_set, k, options, m):
+    in_vain = atom_set.prepared.setdefault("scored in vain", set())
+    if (k, options.objective, m) in in_vain or not has_scores(atom_set, options):
+        return None
+    if not nothing_to_try(atom_set, k, options, m):
         return None
     checked = not atom_set.unchecked
     fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
@@ -243,6 +246,8 @@ def _scored_batch(
     found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)
     if found is not None:
         _put_first(kind, atom_set.prepared.setdefault("plain", []))
+    elif options.objective == "neg_sqeuclidean":
+        in_vain.add((k, options.objective, m))  # products that tell nothing are not to be computed twice each time
     return found
 
 

@@ -255,3 +255,11 @@ def test_inner_products_of_atoms_in_fortran_order():
     assert kinds_of(index)
     check(index, atoms, queries.astype("f4"), 2, "inner_product")
     check(index, atoms, queries, 2, "inner_product")
+
+
+def test_batches_whose_differences_products_cannot_tell_are_multiplied_once(monkeypatch):
+    atoms, queries = numbers(14, level=1e4)
+    index = bm.BanditMIPS(objective="neg_sqeuclidean").fit(atoms.astype("f4"))
+    expected = index.search(queries.astype("f4"), k=2)
+    monkeypatch.setattr("banditmips._direct.prepare_scores", None)
+    assert np.array_equal(index.search(queries.astype("f4"), k=2).scores, expected.scores)
