@@ -1,7 +1,6 @@
 """Sums over rows in C against NumPy in long double, for every target of this machine."""
 
 import ctypes
-from functools import partial
 
 import numpy as np
 import pytest
@@ -96,7 +95,20 @@ SUMS_OVER_PAIRS = [("dot", "f32"), *((name, "f64") for name in ("dot", *EXACT_SU
 def sum_of(kernels, name, precision):
     if name.startswith("dot"):
         return getattr(kernels, f"{name}_{precision}")
-    return partial(getattr(kernels, f"differences_exact_{precision}"), 1 if name.startswith("sqeuclidean") else 2)
+    objective = 1 if name.startswith("sqeuclidean") else 2
+
+    def sum_of_differences(a, b, d):
+        return sums_exact(kernels, objective, precision, [a], b, d)[0]
+
+    return sum_of_differences
+
+
+def sums_exact(kernels, objective, precision, rows, b, d):
+    """Sums over up to four rows at once."""
+    addresses = np.array([rows[min(i, len(rows) - 1)].ctypes.data for i in range(4)], dtype=np.uintp)
+    out = np.full(4, -1.0)
+    getattr(kernels, f"sums_exact_{precision}")(objective, addresses, len(rows), b, d, out)
+    return out[: len(rows)]
 
 
 def terms_of(name, a, b):
@@ -264,15 +276,15 @@ def test_columns_are_turned_into_rows(kernels, precision, shape, gap):
 
 @pytest.mark.parametrize("d", SIZES)
 @pytest.mark.parametrize("place", [np.asarray, unaligned])
-def test_four_rows_are_each_summed_as_if_alone(kernels, precision, d, place):
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4])
+def test_rows_that_come_together_are_each_summed_as_if_alone(kernels, precision, d, place, n_rows):
     query = place(np.random.default_rng(7).normal(size=d))
-    rows = [place(pair(d + i, precision)[0][:d].copy()) for i in range(4)]
-    out = np.full(4, -1.0)
-    addresses = np.array([row.ctypes.data for row in rows], dtype=np.uintp)
-    getattr(kernels, f"four_dots_exact_{precision}")(addresses, query, d, out)
-    alone = [getattr(kernels, f"dot_exact_{precision}")(row, query, d) for row in rows]
-    np.testing.assert_array_equal(out, alone)
-    np.testing.assert_allclose(out, [row.astype(np.float64) @ query for row in rows], rtol=1e-11, atol=1e-11)
+    rows = [place(pair(d + i, precision)[0][:d].copy()) for i in range(n_rows)]
+    for objective, name in enumerate(EXACT_SUMS):
+        out = sums_exact(kernels, objective, precision, rows, query, d)
+        np.testing.assert_array_equal(out, [sum_of(kernels, name, precision)(row, query, d) for row in rows])
+        expected = [float(terms_of(name, row, query).sum()) for row in rows]
+        np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("d", [511, 4_096, 4_097, 20_000, 300_000])

@@ -89,20 +89,21 @@ def unaligned(atoms):
 @pytest.mark.parametrize("layout", [*LAYOUTS, "unaligned"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "f2"])
 @pytest.mark.parametrize("size", [1, 7, 2_047, 2_049, 6_000])
-def test_products_of_pairs_are_those_of_rows_one_by_one(layout, dtype, size):
+@every_objective
+def test_sums_of_pairs_are_those_of_rows_one_by_one(layout, dtype, size, objective):
     """To the bit: a query gives in a batch what it gives alone, and in every order of the atoms."""
     rng = np.random.default_rng(size)
     plain = made(dtype, (600, size))
     atoms = (LAYOUTS | {"unaligned": unaligned})[layout](plain)
     queries = list(rng.normal(size=(5, size)))
     rows, places = np.sort(rng.integers(600, size=700)), rng.integers(5, size=700)
-    found = Rows([atoms]).pair_products(rows, places, queries)
+    found = Rows([atoms]).pair_sums(rows, places, queries, objective)
     one_by_one = Rows([np.ascontiguousarray(atoms)])
-    expected = [one_by_one.scores(rows[[t]], None, queries[places[t]], PRODUCT)[0] for t in range(rows.size)]
+    expected = [one_by_one.scores(rows[[t]], None, queries[places[t]], objective)[0] for t in range(rows.size)]
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(
-        Rows([atoms]).scores(rows[::-1].copy(), None, queries[0], PRODUCT),
-        one_by_one.scores(rows[::-1].copy(), None, queries[0], PRODUCT),
+        Rows([atoms]).scores(rows[::-1].copy(), None, queries[0], objective),
+        one_by_one.scores(rows[::-1].copy(), None, queries[0], objective),
     )
 
 
@@ -133,12 +134,12 @@ def test_products_by_column_of_something_else_are_refused():
 def test_pairs_of_what_is_not_there_are_refused():
     read = Rows([np.ones((20, 4))])
     with pytest.raises(IndexError, match="row 20 is not one of the 20 atoms"):
-        read.pair_products(np.array([20]), np.array([0]), [np.ones(4)])
+        read.pair_sums(np.array([20]), np.array([0]), [np.ones(4)], PRODUCT)
     with pytest.raises(IndexError, match="row 1 is not one of the 1 atoms"):
-        read.pair_products(np.array([0]), np.array([1]), [np.ones(4)])
+        read.pair_sums(np.array([0]), np.array([1]), [np.ones(4)], PRODUCT)
     with pytest.raises(ValueError, match="queries must have 4 entries, got 3"):
-        read.pair_products(np.array([0]), np.array([0]), [np.ones(3)])
-    assert read.pair_products(np.array([], dtype=np.int64), np.array([], dtype=np.int64), []).size == 0
+        read.pair_sums(np.array([0]), np.array([0]), [np.ones(3)], PRODUCT)
+    assert read.pair_sums(np.array([], dtype=np.int64), np.array([], dtype=np.int64), [], PRODUCT).size == 0
 
 
 @pytest.mark.parametrize("layout", ["C", "Fortran"])

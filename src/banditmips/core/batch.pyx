@@ -59,8 +59,9 @@ def add_exactly(
     cdef Py_ssize_t t, i, first, stop, d = rows.d
     cdef bint has_scales = scales is not None
     cdef const double[::1] powers = np.ones(1) if scales is None else scales
-    cdef double[::1] wide = np.empty(d)
-    cdef const double* query = &wide[0]
+    cdef Room room = Room(d * sizeof(double))
+    cdef double* wide = <double*> room.start
+    cdef const double* query = wide
     first, stop = part
     rows.check(close)
     if queries.shape[1] != d or not 0 <= first <= stop <= queries.shape[0] or begins.shape[0] != queries.shape[0] + 1:
@@ -72,13 +73,13 @@ def add_exactly(
             if begins[t] == begins[t + 1]:
                 continue
             if real is float:
-                bm_kernels().to_f64(BM_F32, &queries[t, 0], sizeof(float), d, &wide[0])
+                bm_kernels().to_f64(BM_F32, &queries[t, 0], sizeof(float), d, wide)
             else:
                 query = &queries[t, 0]
             if has_scales:
                 for i in range(d):
                     wide[i] = query[i] * powers[t]
-                query = &wide[0]
+                query = wide
             rows.fill_sums(&close[begins[t]], begins[t + 1] - begins[t], query, objective, &sums[begins[t]])
 
 

@@ -160,8 +160,12 @@ cdef extern from "c/kernels.h" nogil:
         double (*largest_f64)(const double *v, int64_t n, int absolute) noexcept nogil
         double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
-        void (*four_dots_exact_f32)(const float **a, const double *b, int64_t d, double *out) noexcept nogil
-        void (*four_dots_exact_f64)(const double **a, const double *b, int64_t d, double *out) noexcept nogil
+        void (*sums_exact_f32)(
+            int objective, const float **a, int n_rows, const double *b, int64_t d, double *out
+        ) noexcept nogil
+        void (*sums_exact_f64)(
+            int objective, const double **a, int n_rows, const double *b, int64_t d, double *out
+        ) noexcept nogil
         void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
         void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
         void (*columns_moments_f32)(
@@ -170,8 +174,6 @@ cdef extern from "c/kernels.h" nogil:
         void (*columns_moments_f64)(
             const double *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares
         ) noexcept nogil
-        double (*differences_exact_f32)(int objective, const float *a, const double *b, int64_t d) noexcept nogil
-        double (*differences_exact_f64)(int objective, const double *a, const double *b, int64_t d) noexcept nogil
         void (*look_f32)(
             const float *v, int64_t d, double pivot, double *column_squares, bm_look *out, bm_rest *rest
         ) noexcept nogil

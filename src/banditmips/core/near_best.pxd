@@ -7,6 +7,7 @@ ctypedef fused real:
 
 cdef class Room:
     cdef void* start
+    cdef void* whole
 
 
 cdef struct Rounding:

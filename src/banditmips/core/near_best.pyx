@@ -9,6 +9,7 @@ from libc.string cimport memcpy
 import numpy as np
 
 from banditmips.core.kernels cimport bm_kernels
+from banditmips.core.places cimport CACHE_LINE, next_line
 from banditmips.core.rows cimport Rows
 from banditmips.core.survivors cimport keep_largest
 
@@ -21,15 +22,16 @@ cdef enum:
 
 
 cdef class Room:
-    """Memory of one search, given back at its end."""
+    """Memory of one search, given back at its end. It begins with a cache line."""
 
     def __cinit__(self, size_t n_bytes):
-        self.start = malloc(max(n_bytes, <size_t> 1))
-        if self.start == NULL:
+        self.whole = malloc(n_bytes + CACHE_LINE)
+        if self.whole == NULL:
             raise MemoryError("there is no memory for the products of all atoms")
+        self.start = next_line(self.whole)
 
     def __dealloc__(self):
-        free(self.start)
+        free(self.whole)
 
 
 cdef Py_ssize_t n_blocks(Py_ssize_t n) noexcept nogil:

@@ -21,25 +21,26 @@ cdef struct Place:
 
 cdef void read_stretch(Place* places, int64_t n_rows, int64_t count, double* room) noexcept nogil
 cdef void read_next(Place* place, int64_t count, double* room) noexcept nogil
-cdef void sum_converted(
-    const char** rows, int dtype, int64_t stride, const double* query, int64_t d, double* sums
+cdef void add_stretch(
+    Place* places, Py_ssize_t n, int objective, const double* stretch, int64_t count, double* sums
 ) noexcept nogil
 
 
-cdef inline void add_dots(
-    const void** rows, Py_ssize_t n, bint single, const double* stretch, int64_t count, double* sums
+cdef inline void* next_line(void* room) noexcept nogil:
+    """Where the next cache line begins: vectors in double precision that lie across two take twice as long to load."""
+    return <void*> ((<size_t> room + CACHE_LINE - 1) & ~<size_t> (CACHE_LINE - 1))
+
+
+cdef inline void add_sums(
+    int objective, const void** rows, Py_ssize_t n, bint single, const double* stretch, int64_t count, double* sums
 ) noexcept nogil:
-    """Add the products of up to four rows of floats or doubles with a stretch; behind the last are others, to make four."""
+    """Add the terms of up to four rows of floats or doubles with a stretch; behind the last are others, to make four."""
     cdef double[4] found
     cdef Py_ssize_t r
-    if n == 1:
-        if single:
-            found[0] = bm_kernels().dot_exact_f32(<const float*> rows[0], stretch, count)
-        else:
-            found[0] = bm_kernels().dot_exact_f64(<const double*> rows[0], stretch, count)
-    elif single:
-        bm_kernels().four_dots_exact_f32(<const float**> rows, stretch, count, found)
+    n = min(n, <Py_ssize_t> 4)
+    if single:
+        bm_kernels().sums_exact_f32(objective, <const float**> rows, <int> n, stretch, count, found)
     else:
-        bm_kernels().four_dots_exact_f64(<const double**> rows, stretch, count, found)
-    for r in range(min(n, <Py_ssize_t> 4)):
-        sums[r] += found[r]
+        bm_kernels().sums_exact_f64(objective, <const double**> rows, <int> n, stretch, count, found)
+    for r in range(n):
+        sums[r] += found[r] if objective == 0 else -found[r]

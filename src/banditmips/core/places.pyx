@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from banditmips.core.kernels cimport BM_STRETCH, bm_kernels
+from banditmips.core.kernels cimport BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_STRETCH, BM_U8, BM_U16, bm_kernels
 
 cdef enum:
     ABREAST = 8  # columns that are read together: a cache line of what they become
@@ -51,22 +51,34 @@ cdef void read_next(Place* place, int64_t count, double* room) noexcept nogil:
         place.entry += count * place.stride
 
 
-cdef void sum_converted(
-    const char** rows, int dtype, int64_t stride, const double* query, int64_t d, double* sums
+cdef void add_stretch(
+    Place* places, Py_ssize_t n, int objective, const double* stretch, int64_t count, double* sums
 ) noexcept nogil:
-    """Sum the products of four rows of a type whose numbers are floats; stretch by stretch they are converted for all."""
+    """Add the terms of the next entries of up to four rows with a stretch of a query, each by itself and in double."""
     cdef float[4 * BM_STRETCH] room
     cdef const void* four[4]
-    cdef int64_t first = 0, count
-    cdef int r
-    for r in range(4):
-        sums[r], four[r] = 0.0, room + r * BM_STRETCH
-    while first < d:
-        count = min(<int64_t> BM_STRETCH, d - first)
+    cdef bint single = True, double_ = True, narrow = True
+    cdef Py_ssize_t r
+    for r in range(n):
+        single &= places[r].dtype == BM_F32 and places[r].stride == sizeof(float)
+        double_ &= places[r].dtype == BM_F64 and places[r].stride == sizeof(double)
+        narrow &= -CACHE_LINE < places[r].stride < CACHE_LINE
+        narrow &= places[r].dtype in (BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16)
+    if narrow and not single:  # every such number is a float
+        for r in range(n):
+            bm_kernels().to_f32(places[r].dtype, places[r].entry, places[r].stride, count, room + r * BM_STRETCH)
+    if single or double_ or narrow:
         for r in range(4):
-            bm_kernels().to_f32(dtype, rows[r] + first * stride, stride, count, room + r * BM_STRETCH)
-        add_dots(four, 4, True, query + first, count, sums)
-        first += count
+            four[r] = (
+                room + min(r, n - 1) * BM_STRETCH if narrow and not single else <const void*> places[min(r, n - 1)].entry
+            )
+        add_sums(objective, four, n, single or narrow, stretch, count, sums)
+        return
+    for r in range(4):
+        four[r] = room
+    for r in range(n):
+        read_next(&places[r], count, <double*> room)
+        add_sums(objective, four, 1, False, stretch, count, sums + r)
 
 
 cdef inline void _widen(const real* entry, int64_t stride, double* out) noexcept nogil:

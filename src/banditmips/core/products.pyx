@@ -13,7 +13,7 @@ cimport numpy as cnp
 from banditmips.core.certain cimport MeasuredQuery, are_fine
 from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kernels, bm_moments
 from banditmips.core.near_best cimport Room, Rounding, certain_bar, fill_maxima, kth_best, n_blocks, reaching, real, rounding_of
-from banditmips.core.places cimport add_dots
+from banditmips.core.places cimport PITCH, add_sums, next_line
 from banditmips.core.plain cimport PlainKind
 from banditmips.core.rows cimport Rows
 
@@ -216,7 +216,8 @@ cdef void _fill_exact(
     const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums
 ) noexcept nogil:
     """Exact products of rows with a query, to the bit those of `Rows.scores`, which takes it in double precision."""
-    cdef double[BM_STRETCH] wide
+    cdef double[PITCH] room  # with a cache line to spare
+    cdef double* wide = <double*> next_line(room)
     cdef const double* stretch
     cdef const void* four[4]
     cdef int64_t start = 0, size
@@ -234,5 +235,5 @@ cdef void _fill_exact(
         for t in range(0, count, 4):
             for r in range(4):
                 four[r] = atoms + rows[min(t + r, count - 1)] * d + start
-            add_dots(four, count - t, real is float, stretch, size, sums + t)
+            add_sums(0, four, count - t, real is float, stretch, size, sums + t)
         start += size

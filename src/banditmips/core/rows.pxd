@@ -19,17 +19,15 @@ cdef class Rows:
     cdef Segment* segments
     cdef int n_segments
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil
-    cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil
     cdef void fill_sums(
         self, const int64_t* rows, int64_t count, const double* query, int objective, double* sums
     ) noexcept nogil
     cdef double norm(self, int64_t row) noexcept nogil
-    cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil
     cdef double sum_columns(
         self, int64_t row, const int64_t[::1] columns, const double* query, int objective, double* room
     ) noexcept nogil
     cdef int _add_pairs(
-        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
+        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, int objective, double[::1] sums
     ) except -1
     cdef Place _place_of(self, int64_t row) noexcept nogil
     cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil

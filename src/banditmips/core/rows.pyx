@@ -12,7 +12,7 @@ from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_ROOM,
     BM_COLUMN_ROWS, BM_ROUGH_ROWS, BM_STRETCH, bm_columns, bm_kernels,
 )
-from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_dots, read_next, read_stretch, sum_converted
+from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_stretch, add_sums, read_next, read_stretch
 
 cnp.import_array()
 
@@ -83,22 +83,6 @@ cdef class Rows:
             s -= 1
         return &self.segments[s]
 
-    cdef double sum_terms(self, int64_t row, const double* query, int objective, double* room) noexcept nogil:
-        """Sum the terms of a row over all columns, in double precision; `room` is for BM_STRETCH numbers."""
-        cdef Place place = self._place_of(row)
-        cdef int64_t first = 0, count
-        cdef double total = 0.0
-        if place.dtype == BM_F32 and place.stride == sizeof(float):
-            return _sum(<const float*> place.entry, query, self.d, objective)
-        if place.dtype == BM_F64 and place.stride == sizeof(double):
-            return _sum(<const double*> place.entry, query, self.d, objective)
-        while first < self.d:
-            count = min(<int64_t> BM_STRETCH, self.d - first)
-            read_next(&place, count, room)
-            total += _sum(<const double*> room, query + first, count, objective)
-            first += count
-        return total
-
     cdef double norm(self, int64_t row) noexcept nogil:
         """The length of a row, as far as rounding in its own type leaves it."""
         cdef Place place = self._place_of(row)
@@ -114,38 +98,19 @@ cdef class Rows:
             first += count
         return sqrt(squares)
 
-    cdef bint sum_four(self, const int64_t* rows, const double* query, double* sums) noexcept nogil:
-        """Sum the products of four contiguous rows of one type that is a float's or less, or double; False for others."""
-        cdef const Segment* segment
-        cdef const char* starts[4]
-        cdef int t, dtype = self.segments[0].dtype
-        if not self.are_contiguous or dtype not in (BM_F32, BM_F64, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16):
-            return False
-        for t in range(4):
-            segment = self.segment_of(rows[t])
-            if segment.dtype != dtype:
-                return False
-            starts[t] = segment.base + (rows[t] - segment.first) * segment.row_stride
-        if dtype == BM_F32:
-            bm_kernels().four_dots_exact_f32(<const float**> starts, query, self.d, sums)
-        elif dtype == BM_F64:
-            bm_kernels().four_dots_exact_f64(<const double**> starts, query, self.d, sums)
-        else:
-            sum_converted(starts, dtype, self.segments[0].column_stride, query, self.d, sums)
-        return True
-
     cdef double sum_columns(
         self, int64_t row, const int64_t[::1] columns, const double* query, int objective, double* room
     ) noexcept nogil:
         """Sum the terms of a row over some columns; `query` holds its entries there."""
         cdef const Segment* segment = self.segment_of(row)
         cdef const char* start = segment.base + (row - segment.first) * segment.row_stride
+        cdef const void** four = [room, room, room, room]
         cdef int64_t first = 0, count
         cdef double total = 0.0
         while first < columns.shape[0]:
             count = min(<int64_t> BM_STRETCH, columns.shape[0] - first)
             bm_kernels().gather(segment.dtype, start, segment.column_stride, &columns[first], count, room)
-            total += _sum(<const double*> room, query + first, count, objective)
+            add_sums(objective, four, 1, False, query + first, count, &total)
             first += count
         return total
 
@@ -162,14 +127,14 @@ cdef class Rows:
             return out
         self.check(rows)
         apart = not self.are_contiguous and any(abs(array.strides[1]) >= CACHE_LINE for array in self.arrays)
-        if whole and objective == 0 and rows.shape[0] > 1 and apart:
+        if whole and rows.shape[0] > 1 and apart:
             low, high = np.min(rows), np.max(rows)
             # Where there is one for every cache line, they are all read anyway.
-            if self.are_columns and (high - low) * self.arrays[0].itemsize < CACHE_LINE * rows.shape[0]:
+            if objective == 0 and self.are_columns and (high - low) * self.arrays[0].itemsize < CACHE_LINE * rows.shape[0]:
                 return self.column_products(query, low, high + 1)[np.asarray(rows) - low]
             # Neighbouring rows share cache lines.
             order, places = np.argsort(rows, kind="stable"), np.zeros(rows.shape[0], dtype=np.int64)
-            out[order] = self.pair_products(np.asarray(rows)[order], places, [np.asarray(query)])
+            out[order] = self.pair_sums(np.asarray(rows)[order], places, [np.asarray(query)], objective)
             return out
         with nogil:
             if whole:
@@ -182,13 +147,19 @@ cdef class Rows:
     cdef void fill_sums(
         self, const int64_t* rows, int64_t count, const double* query, int objective, double* sums
     ) noexcept nogil:
-        """Sum the terms of each row over all columns."""
-        cdef double[BM_STRETCH] room
-        cdef int64_t t = 0
-        while objective == 0 and t + 4 <= count and self.sum_four(&rows[t], query, &sums[t]):
-            t += 4
-        for t in range(t, count):
-            sums[t] = self.sum_terms(rows[t], query, objective, room)
+        """Sum the terms of each row over all columns, stretch by stretch: that of the query stays in the first cache."""
+        cdef Place[4] places
+        cdef int64_t t, r, first = 0, size
+        for t in range(count):
+            sums[t] = 0.0
+        while first < self.d:
+            size = min(<int64_t> BM_STRETCH, self.d - first)
+            for t in range(0, count, 4):
+                for r in range(min(<int64_t> 4, count - t)):
+                    places[r] = self._place_of(rows[t + r])
+                    places[r].entry += first * places[r].stride
+                add_stretch(places, min(<int64_t> 4, count - t), objective, query + first, size, &sums[t])
+            first += size
 
     def rough_products(self, const real[::1] query, int64_t start, int64_t stop):
         """Products with a query of their type of the rows from `start` to `stop` of one matrix: in C order, or by column."""
@@ -240,8 +211,8 @@ cdef class Rows:
                 bm_kernels().columns_exact(&part, &query[0], &room[0], &sums[0])
         return out
 
-    def pair_products(self, const int64_t[::1] rows, const int64_t[::1] places, queries):
-        """Sum the products of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
+    def pair_sums(self, const int64_t[::1] rows, const int64_t[::1] places, queries, int objective):
+        """Sum the objective's terms of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
 
         Parameters
         ----------
@@ -257,11 +228,11 @@ cdef class Rows:
         self.check(rows)
         second.check(places)
         if rows.shape[0]:
-            self._add_pairs(rows, second, places, out)
+            self._add_pairs(rows, second, places, objective, out)
         return out
 
     cdef int _add_pairs(
-        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, double[::1] sums
+        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, int objective, double[::1] sums
     ) except -1:
         """Add up stretch by stretch, a few rows at a time: their entries, and those of all queries, stay in the cache."""
         cdef int64_t begin, end, t, first = 0, count, n_rows
@@ -315,8 +286,9 @@ cdef class Rows:
                         t = begin + 1
                         while t < end and rows[t] == rows[begin]:
                             t += 1
-                        _add_products(
-                            &room[n_rows * PITCH], starts, single, &places[begin], t - begin, count, &sums[begin]
+                        _add_terms(
+                            objective, &room[n_rows * PITCH], starts, single, &places[begin], t - begin, count,
+                            &sums[begin],
                         )
                         begin, n_rows = t, n_rows + 1
                 first += count
@@ -367,28 +339,18 @@ cdef class Rows:
                 raise IndexError(f"row {rows[t]} is not one of the {self.n} atoms")
 
 
-cdef void _add_products(
-    const double* row, const char** queries, bint single, const int64_t* places, int64_t n, int64_t count, double* sums
+cdef void _add_terms(
+    int objective, const double* row, const char** queries, bint single, const int64_t* places, int64_t n, int64_t count,
+    double* sums,
 ) noexcept nogil:
-    """Add the products of a stretch of one row with those of n queries, four at a time."""
+    """Add the terms of a stretch of one row with those of n queries, four at a time."""
     cdef const void* some[4]
     cdef int64_t t = 0, r
     while t < n:
         for r in range(4):
             some[r] = queries[places[min(t + r, n - 1)]]
-        add_dots(some, n - t, single, row, count, sums + t)
+        add_sums(objective, some, n - t, single, row, count, sums + t)
         t += 4
-
-
-cdef double _sum(const real* v, const double* query, int64_t count, int objective) noexcept nogil:
-    if real is float:
-        if objective == 0:
-            return bm_kernels().dot_exact_f32(v, query, count)
-        return -bm_kernels().differences_exact_f32(objective, v, query, count)
-    else:
-        if objective == 0:
-            return bm_kernels().dot_exact_f64(v, query, count)
-        return -bm_kernels().differences_exact_f64(objective, v, query, count)
 
 
 def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):

@@ -127,19 +127,20 @@ cdef class ScoresBatch(PlainScores):
         self, cnp.ndarray rows, cnp.ndarray products, const uint8_t* out, const Looked* looked, Best best
     ) except -1:
         """Put the best of each query one after another where `best` begins; False where others have to do it."""
-        cdef Room room = Room((2 * n_blocks(self.n) + <Py_ssize_t> self.k + 2 * self.n + self.d) * sizeof(double))
-        cdef double* sums = <double*> room.start
+        cdef Room room = Room((self.d + 2 * self.n + 2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
+        cdef double* wide = <double*> room.start
+        cdef double* sums = wide + self.d
         cdef int64_t* close = <int64_t*> (sums + self.n)
-        cdef double* wide = <double*> (close + self.n)
+        cdef double* others = <double*> (close + self.n)
         cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, scales = self.norms is not None
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
         cdef char* of_query = <char*> cnp.PyArray_DATA(products)
         cdef Py_ssize_t t, n_close
         for t in range(self.n_queries):
             n_close = (
-                close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, wide + self.d, close)
+                close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, others, close)
                 if self.single else
-                close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, wide + self.d, close)
+                close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, others, close)
             )
             self.is_closed |= n_close > self.most_close
             if n_close < 0 or self.is_closed:

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
-from banditmips.atoms.collecting import by_row, some_rows
 from banditmips.atoms.facts import AtomFacts, length_of, longest
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.near_best import ROUNDING
-from banditmips.core.passes import pass_dtype
-from banditmips.core.rows import STRETCH, Rows
+from banditmips.core.rows import Rows
 from banditmips.race.costs import costs
 
 __all__ = [
@@ -99,9 +97,7 @@ def exact_sums(
     `close` and `begins` are as `banditmips.core.near_best.close_to_each` gives them.
     """
     sums = np.empty(close.size)
-    if objective and not rows.are_contiguous and len(rows.arrays) == 1:
-        return _sums_by_stretch(rows, queries, scales, close, begins, objective)
-    if objective or (rows.are_contiguous and not _are_shared(rows, close)):
+    if rows.are_contiguous and not _are_shared(rows, close):
 
         def work(start: int, stop: int) -> None:
             add_exactly(rows, queries, scales, close, begins, objective, sums, (start, stop))
@@ -110,12 +106,12 @@ def exact_sums(
         return sums
     places = np.repeat(np.arange(len(queries)), np.diff(begins))
     taken = queries if scales is None else queries * scales[:, np.newaxis]
-    if rows.are_columns and _take_less(rows, len(queries), close):
+    if not objective and rows.are_columns and _take_less(rows, len(queries), close):
         products = [rows.column_products(query.astype(np.float64, copy=False), 0, rows.n) for query in taken]
         return np.asarray(np.stack(products)[places, close])
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
     order = np.argsort(close, kind="stable")
-    sums[order] = rows.pair_products(close[order], places[order], list(taken))
+    sums[order] = rows.pair_sums(close[order], places[order], list(taken), objective)
     return sums
 
 
@@ -131,26 +127,6 @@ def column_time(rows: Rows) -> float:
     """Nanoseconds of a number of columns that are added up exactly, and converted for that, if they have to be."""
     by_column = costs().columns_of(rows.n * rows.d)
     return by_column if can_use_blas(rows.arrays[0]) else max(by_column, costs().convert)
-
-
-def _sums_by_stretch(
-    rows: Rows,
-    queries: NDArray[Any],
-    scales: NDArray[np.float64] | None,
-    close: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    objective: int,
-) -> NDArray[np.float64]:
-    """Do that for rows whose numbers lie apart: all that are wanted are laid out, a stretch of such a sum at a time."""
-    wanted, places = np.unique(close, return_inverse=True)
-    array, dtype, sums = rows.arrays[0], pass_dtype(rows), np.zeros(close.size)
-    for first in range(0, rows.d, STRETCH):
-        columns = slice(first, first + STRETCH)
-        block = Rows([by_row(some_rows(array[:, columns], wanted), dtype)])
-        entries, part = np.ascontiguousarray(queries[:, columns]), np.empty(close.size)
-        add_exactly(block, entries, scales, places, begins, objective, part, (0, len(queries)))
-        sums += part
-    return sums
 
 
 def come_from_memory(rows: Rows) -> bool:

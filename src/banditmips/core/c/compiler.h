@@ -48,6 +48,12 @@
 #elif BM_NEON
 #define IN_ORDER(sum) __asm__("" : "+w"(sum))
 #endif
+/* Loaded once, although compilers would rather load it again for each use */
+#if BM_X86 || BM_NEON
+#define KEEP_LOADED(vector) IN_ORDER(vector)
+#else
+#define KEEP_LOADED(vector) ((void)(vector))
+#endif
 #if defined(__GNUC__)
 #define KEEP_IN_MEMORY(array) __asm__("" : "+m"(array))
 #else

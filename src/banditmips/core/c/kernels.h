@@ -174,9 +174,10 @@ struct bm_kernels {
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
     double (*dot_exact_f64)(const double *a, const double *b, int64_t d);
 
-    /* The same for four rows at once, to the bit */
-    void (*four_dots_exact_f32)(const float *const a[4], const double *b, int64_t d, double out[4]);
-    void (*four_dots_exact_f64)(const double *const a[4], const double *b, int64_t d, double out[4]);
+    /* The same for up to four rows at once, to the bit, or sums of (a - b)^2 or |a - b| for BM_SQUARES or BM_SIZES. Behind
+     * the last row others are to stand, to make four. */
+    void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
+    void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
     /* The same for all rows of a matrix by column, whatever its dtype: sums[i] for row i. `room` is for BM_COLUMN_ROOM
      * numbers of each row, of BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
@@ -190,10 +191,6 @@ struct bm_kernels {
      * bytes after the other. They are added up as above. */
     void (*columns_moments_f32)(const float *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares);
     void (*columns_moments_f64)(const double *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares);
-
-    /* The same sums of (a - b)^2, or of |a - b|, for BM_SQUARES or BM_SIZES */
-    double (*differences_exact_f32)(int objective, const float *a, const double *b, int64_t d);
-    double (*differences_exact_f64)(int objective, const double *a, const double *b, int64_t d);
 
     /* Sums about a pivot and the range of d >= 1 numbers; their squares are added to column_squares, unless NULL. And what
      * is left without a centre of the same precision, unless `rest` is NULL; every sum in double */

@@ -42,11 +42,10 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(products)
     OF_BOTH(largest)
     OF_BOTH(dot_exact)
-    OF_BOTH(four_dots_exact)
+    OF_BOTH(sums_exact)
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,
     OF_BOTH(columns_moments)
-    OF_BOTH(differences_exact)
     OF_BOTH(look)
     OF_BOTH(rough_sums)
     OF_BOTH(rough_tiles)

@@ -49,7 +49,9 @@ ALWAYS_INLINE void F(sums_of)(int objective, const REAL *const *a, int n_rows, c
         for (int r = 0; r < n_rows; r++) s0[r] = s1[r] = (v_f64){0};
         int64_t j = start;
         for (; end - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
-            const v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
+            v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
+            KEEP_LOADED(b0);
+            KEEP_LOADED(b1);
             for (int r = 0; r < n_rows; r++) {
                 s0[r] += terms_f64(objective, F(load_wide)(a[r] + j), b0);
                 s1[r] += terms_f64(objective, F(load_wide)(a[r] + j + LANES_f64), b1);
@@ -73,18 +75,22 @@ static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     return sum;
 }
 
-static double F(differences_exact)(int objective, const REAL *a, const double *b, int64_t d) {
-    double sum;
-    if (objective == BM_SQUARES)
-        F(sums_of)(BM_SQUARES, &a, 1, b, d, &sum);
-    else
-        F(sums_of)(BM_SIZES, &a, 1, b, d, &sum);
-    return sum;
-}
+#define OF_ROWS(objective)                             \
+    if (n_rows == 1)                                   \
+        F(sums_of)(objective, a, 1, b, d, out);        \
+    else if (n_rows == 2)                              \
+        F(sums_of)(objective, a, 2, b, d, out);        \
+    else                                               \
+        F(sums_of)(objective, a, 4, b, d, out);
 
-static void F(four_dots_exact)(const REAL *const a[4], const double *b, int64_t d, double out[4]) {
-    F(sums_of)(BM_PRODUCTS, a, 4, b, d, out);
+static void F(sums_exact)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double out[4]) {
+    switch (objective) {
+        case BM_PRODUCTS: OF_ROWS(BM_PRODUCTS) break;
+        case BM_SQUARES: OF_ROWS(BM_SQUARES) break;
+        default: OF_ROWS(BM_SIZES)
+    }
 }
+#undef OF_ROWS
 
 static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) {
     double total = 0, size = 0, squares = 0;
