@@ -23,10 +23,12 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     int n_blocks = 0;
 #define NEW(type, count) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), 0))
     const int64_t n_fours = (n + 3) / 4, pitch = (n + 63) / 64 * 64;
-    const struct bm_dither dither = {NEW(uint16_t, n), NEW(uint8_t, n)};
+    int32_t *own = NEW(int32_t, n);
+    for (int64_t j = 0; j < n; j++) own[j] &= 0xffff;
+    const struct bm_dither dither = {own, NEW(uint8_t, n)};
     struct bm_bytes known[BM_BYTE_ATOMS];
     int8_t *rows = NEW(int8_t, pitch * BM_BYTES_ABREAST);
-    for (int i = 0; i < BM_BYTES_ABREAST; i++) k->row_bytes(v, n, &dither, rows + i * pitch, &known[i]);
+    for (int i = 0; i < BM_BYTES_ABREAST; i++) k->row_bytes(v, n, &dither, v, rows + i * pitch, &known[i]);
     double *products = NEW(double, BM_BYTES_ABREAST * BM_BYTE_QUERIES);
     memset(products, 0, BM_BYTES_ABREAST * BM_BYTE_QUERIES * sizeof *products);
     double numbers[BM_BYTE_QUERIES] = {0};
@@ -34,7 +36,8 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     const struct bm_byte_layout by_row = {pitch, 4}, by_column = {4, 4 * BM_BYTE_ATOMS};
     for (queries.n_groups = 1; queries.n_groups <= 4; queries.n_groups++) {
         queries.bytes = NEW(uint8_t, 64 * n_fours * queries.n_groups);
-        k->byte_products(rows, &by_row, known, &queries, products);
+        const struct bm_fetched next = {(const char *)v, n * (int64_t)sizeof *v, n * (int64_t)sizeof *v, queries.n_groups};
+        k->byte_products(rows, &by_row, known, &queries, &next, products);
     }
     float *columns = NEW(float, n * BM_BYTE_ATOMS), *room = NEW(float, n * BM_BYTE_ATOMS);
     double *wide = NEW(double, n * 5);
@@ -45,7 +48,8 @@ static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) 
     int32_t *fours = NEW(int32_t, n_fours * BM_BYTE_ATOMS);
     k->column_bytes(room, n, &dither, columns, BM_BYTE_ATOMS * sizeof *columns, fours, known);
     queries.n_groups = 4;
-    k->byte_products(fours + BM_BYTE_ATOMS - BM_BYTES_ABREAST, &by_column, known, &queries, products);
+    const struct bm_fetched nothing = {0};
+    k->byte_products(fours + BM_BYTE_ATOMS - BM_BYTES_ABREAST, &by_column, known, &queries, &nothing, products);
     const double sum = products[0];
     while (n_blocks > 0) free(blocks[--n_blocks]);
 #undef NEW

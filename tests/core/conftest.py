@@ -59,6 +59,12 @@ class CodeRound(ctypes.Structure):
     ]
 
 
+class Fetched(ctypes.Structure):
+    """`struct bm_fetched`."""
+
+    _fields_ = [("first", POINTER), ("stride_bytes", INT64), ("size", INT64), ("n_rows", INT64)]
+
+
 class ByteQueries(ctypes.Structure):
     """`struct bm_byte_queries`."""
 
@@ -125,10 +131,10 @@ class Kernels(ctypes.Structure):
         *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
-        ("row_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER)),
+        ("row_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, POINTER, POINTER)),
         *_both_precisions("copy_columns", None, POINTER, INT64, INT64, INT64, POINTER),
         ("column_bytes", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, POINTER, INT64, POINTER, POINTER)),
-        ("byte_products", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER)),
+        ("byte_products", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER, POINTER)),
     ]
 
 
@@ -183,7 +189,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    structs = (Dither, Rest, ByteQueries, Certain, CertainQuery, CodeRound)
+    structs = (Dither, Rest, Fetched, ByteQueries, Certain, CertainQuery, CodeRound)
     return SimpleNamespace(**functions, **{struct.__name__: struct for struct in structs})
 
 

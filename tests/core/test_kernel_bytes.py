@@ -16,13 +16,13 @@ def pointer(structure):
 
 def dither_of(d, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.integers(0, 1 << 16, d).astype(np.uint16), rng.integers(0, 256, d).astype(np.uint8)
+    return rng.integers(0, 1 << 16, d).astype(np.int32), rng.integers(0, 256, d).astype(np.uint8)
 
 
 def rounded(kernels, v, own, levels):
     bytes_, known = np.full((v.size + 63) // 64 * 64 + 1, 77, np.int8), np.zeros(1, BYTES)
     dither = kernels.Dither(own.ctypes.data, levels.ctypes.data)
-    kernels.row_bytes(v, v.size, pointer(dither), bytes_, known)
+    kernels.row_bytes(v, v.size, pointer(dither), v, bytes_, known)
     assert bytes_[-1] == 77
     assert not bytes_[v.size : -1].any()
     return bytes_[: v.size], known[0]
@@ -102,7 +102,9 @@ def test_products_of_bytes(kernels, n_groups, n_fours, by_row):
         memory, layout = atoms.reshape(ABREAST, n_fours, 4).transpose(1, 0, 2).copy(), np.array([4, 4 * ABREAST])
     batch = kernels.ByteQueries(packed.ctypes.data, steps.ctypes.data, shifts.ctypes.data, n_fours, n_groups)
     products = np.ones((ABREAST, QUERIES))
-    kernels.byte_products(memory, layout, known, pointer(batch), products)
+    following = np.zeros((ABREAST, 1000), np.int8)
+    next_rows = kernels.Fetched(following.ctypes.data, 1000, 1000, n_groups)  # changes nothing but the time
+    kernels.byte_products(memory, layout, known, pointer(batch), pointer(next_rows), products)
     sums = atoms.astype(np.int64) @ queries.astype(np.int64).T
     shift = (127.5 / 256 - 128) * known["total"] - known["levelled"] / 256
     expected = 1 + known["step"][:, np.newaxis] * (steps * (sums + shift[:, np.newaxis]) + shifts)

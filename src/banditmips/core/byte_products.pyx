@@ -4,15 +4,17 @@ docs/guarantees.md has the theorem. Numbers are rounded stretch by stretch, with
 each stretch. The dither belongs to the coordinates and the seed: the same for all atoms, another one for all queries.
 """
 
+from functools import lru_cache
+
 from libc.math cimport fabs, isfinite, sqrt
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from banditmips.core.kernels cimport (
     BM_BYTE_ATOMS, BM_BYTE_QUERIES, BM_BYTE_STRETCH, BM_BYTES_ABREAST, BM_F32, BM_F64,
-    bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_kernels,
+    bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_fetched, bm_kernels,
 )
 from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows, Segment
@@ -37,8 +39,20 @@ cdef double SPARE = 1.001
 cdef enum:
     CACHE_LINE = 64  # bytes
     GROUP = 16  # queries in a group
-    RUN = 16  # stretches of a row that are rounded one after another: the rounded rows of a block stay in the second cache
+    FETCHED = 2 * BM_BYTE_STRETCH  # bytes that are fetched from memory while a stretch is rounded
+    RUN = 2  # stretches of all rows of a block that are rounded, and then multiplied, while the next are fetched
     APART = 64  # bytes between rounded rows: at a power of two they would push each other out of the cache
+    ROUNDED = BM_BYTE_STRETCH + APART  # bytes from one rounded query to the next
+
+
+@lru_cache(maxsize=4)
+def _dithers(seed, d):
+    """Dither of the atoms and of the queries, in units of 2^-16 of a step, and their upper bytes."""
+    words = random_words(seed, STREAM, d)
+    return (
+        (words & 0xFFFF).astype(np.int32), (words >> 16).astype(np.int32),
+        (words >> 8).astype(np.uint8), (words >> 24).astype(np.uint8),
+    )
 
 
 def can_round(Rows rows):
@@ -77,7 +91,7 @@ cdef class ByteProducts:
     cdef double[::1] _squares
     cdef double[:, ::1] _products, _steps, _norms, query_steps, query_norms, query_shifts
     cdef uint8_t[:, ::1] query_bytes
-    cdef uint16_t[::1] atom_dither, query_dither
+    cdef int32_t[::1] atom_dither, query_dither
     cdef uint8_t[::1] atom_levels, query_levels
 
     def __init__(self, Rows rows, queries, uint64_t seed):
@@ -88,20 +102,19 @@ cdef class ByteProducts:
         self.n_stretches = (self.d + BM_BYTE_STRETCH - 1) // BM_BYTE_STRETCH
         self.pitch = min(<int64_t> RUN, self.n_stretches) * BM_BYTE_STRETCH + APART
         self.n_groups = (self.m + GROUP - 1) // GROUP
-        words = random_words(seed, STREAM, self.d)
-        self.atom_dither, self.query_dither = words.astype(np.uint16), (words >> 16).astype(np.uint16)
-        self.atom_levels, self.query_levels = (words >> 8).astype(np.uint8), (words >> 24).astype(np.uint8)
+        self.atom_dither, self.query_dither, self.atom_levels, self.query_levels = _dithers(seed, self.d)
         self.turn_to(rows)
         shape = self.n_stretches, GROUP * self.n_groups
         self.query_steps, self.query_norms, self.query_shifts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        # Entries that are not there are zeros, which are kept as 128. Vectors that begin in the middle of a cache line
-        # would take twice as long to load.
+        # Vectors that begin in the middle of a cache line would take twice as long to load.
         size = shape[0] * shape[1] * BM_BYTE_STRETCH
-        room = np.full(size + CACHE_LINE, 128, dtype=np.uint8)
+        room = np.empty(size + CACHE_LINE, dtype=np.uint8)
         start = -room.ctypes.data % CACHE_LINE
         self.query_bytes = room[start : start + size].reshape(shape[0], -1)
+        cdef int8_t[::1] rounded = np.zeros(shape[1] * ROUNDED, dtype=np.int8)
+        cdef float[::1] numbers = np.empty(BM_BYTE_STRETCH, dtype=np.float32)
         with nogil:
-            self._round_queries(second)
+            self._round_queries(second, &rounded[0], &numbers[0])
 
     def turn_to(self, Rows rows):
         """Take other atoms from now on, as long as those before, and forget these: the queries stay rounded."""
@@ -113,16 +126,18 @@ cdef class ByteProducts:
         self.squares = self._squares = np.zeros(self.n)
         self._steps, self._norms = np.empty((self.n_stretches, self.n)), np.empty((self.n_stretches, self.n))
 
-    cdef void _round_queries(self, Rows queries) noexcept nogil:
-        cdef int64_t s, b, t, j, g, first, count, group, size
+    cdef void _round_queries(self, Rows queries, int8_t* rounded, float* numbers) noexcept nogil:
+        """Round the queries, stretch by stretch, and lay the bytes out as they are multiplied.
+
+        `rounded` has room for a stretch of each, `numbers` for one that has to be converted.
+        """
+        cdef int64_t s, b, j, first, count
         cdef Place query
-        cdef float[BM_BYTE_STRETCH] room
-        cdef int8_t[GROUP * BM_BYTE_STRETCH] rounded
-        cdef const uint32_t* fours = <const uint32_t*> rounded
-        cdef uint32_t* out
+        cdef const char* source
         cdef bm_bytes known
         cdef bm_dither dither
         cdef double both
+        cdef uint32_t* fours
         for s in range(self.n_stretches):
             first = s * BM_BYTE_STRETCH
             count = min(<int64_t> BM_BYTE_STRETCH, self.d - first)
@@ -130,23 +145,22 @@ cdef class ByteProducts:
             both = 0.0
             for j in range(first, first + count):
                 both += (127.5 - self.atom_levels[j]) * (127.5 - self.query_levels[j])
-            for g in range(self.n_groups):
-                group = g * GROUP
-                size = min(<int64_t> GROUP, self.m - group)
-                for b in range(size):
-                    query = queries._place_of(group + b)
-                    bm_kernels().to_f32(query.dtype, query.entry + first * query.stride, query.stride, count, room)
-                    bm_kernels().row_bytes(room, count, &dither, rounded + b * BM_BYTE_STRETCH, &known)
-                    self.query_steps[s, group + b], self.query_norms[s, group + b] = known.step, known.norm
-                    self.query_shifts[s, group + b] = known.step * (
-                        (127.5 * known.total - known.levelled) / 256.0 + both / 65536.0
-                    )
-                # Line by line: one query after another would go through all lines each time.
-                out = <uint32_t*> &self.query_bytes[s, 0] + group
-                for t in range((count + 3) // 4):
-                    for b in range(size):
-                        out[b] = fours[b * (BM_BYTE_STRETCH // 4) + t] ^ <uint32_t> 0x80808080
-                    out += GROUP * self.n_groups
+            for b in range(self.m):
+                query = queries._place_of(b)
+                source = query.entry + first * query.stride
+                if query.dtype != BM_F32 or query.stride != sizeof(float):
+                    bm_kernels().to_f32(query.dtype, source, query.stride, count, numbers)
+                    source = <const char*> numbers
+                bm_kernels().row_bytes(<const float*> source, count, &dither, source, rounded + b * ROUNDED, &known)
+                self.query_steps[s, b], self.query_norms[s, b] = known.step, known.norm
+                self.query_shifts[s, b] = known.step * (
+                    (127.5 * known.total - known.levelled) / 256.0 + both / 65536.0
+                )
+            # Four bytes of all queries, and then the next four.
+            fours = <uint32_t*> &self.query_bytes[s, 0]
+            bm_kernels().turn_f32(rounded, ROUNDED, (count + 3) // 4, GROUP * self.n_groups, <float*> fours)
+            for j in range((count + 3) // 4 * GROUP * self.n_groups):
+                fours[j] ^= <uint32_t> 0x80808080
 
     def fill(self, const int64_t[::1] blocks):
         """Multiply the atoms of these blocks."""
@@ -154,23 +168,30 @@ cdef class ByteProducts:
         cdef int8_t[::1] room = np.empty(BM_BYTE_ATOMS * (self.pitch if by_row else BM_BYTE_STRETCH), dtype=np.int8)
         cdef float[::1] numbers = np.empty(BM_BYTE_STRETCH * (1 if by_row else BM_BYTE_ATOMS), dtype=np.float32)
         cdef double[::1] sums = np.empty(BM_BYTE_ATOMS * BM_BYTE_QUERIES)
-        cdef int64_t t
+        cdef int64_t t, next_block
         for t in range(blocks.shape[0]):
             if not 0 <= blocks[t] < self.n_blocks:
                 raise IndexError(f"block {blocks[t]} is not one of {self.n_blocks}")
         with nogil:
             for t in range(blocks.shape[0]):
-                self._fill_block(blocks[t] * BM_BYTE_ATOMS, by_row, &room[0], &numbers[0], &sums[0])
+                next_block = blocks[t + 1] if t + 1 < blocks.shape[0] else self.n_blocks
+                self._fill_block(
+                    blocks[t] * BM_BYTE_ATOMS, next_block * BM_BYTE_ATOMS, by_row, &room[0], &numbers[0], &sums[0]
+                )
 
     cdef void _fill_block(
-        self, int64_t start, bint by_row, int8_t* room, float* numbers, double* sums
+        self, int64_t start, int64_t next_start, bint by_row, int8_t* room, float* numbers, double* sums
     ) noexcept nogil:
+        """Multiply the atoms from one on; those from `next_start` on will be the next."""
         cdef int64_t count = min(<int64_t> BM_BYTE_ATOMS, self.n - start), begin = 0, end, s, i, b
         cdef bm_bytes[RUN * BM_BYTE_ATOMS] known
         cdef bm_byte_layout layout
         cdef bm_byte_queries queries
+        cdef bm_fetched next
         cdef const int8_t* atoms
         queries.n_groups = self.n_groups
+        next.stride_bytes, next.n_rows = self.rows.segments[0].row_stride, BM_BYTES_ABREAST if by_row else 0
+        next.size = max(BM_BYTE_STRETCH * self.rows.segments[0].column_stride - <int64_t> FETCHED, <int64_t> 0)
         layout.of_atom, layout.of_four = self.pitch if by_row else 4, 4 if by_row else 4 * BM_BYTE_ATOMS
         memset(sums, 0, BM_BYTE_ATOMS * BM_BYTE_QUERIES * sizeof(double))
         memset(known, 0, sizeof(known))
@@ -180,8 +201,10 @@ cdef class ByteProducts:
             if by_row:
                 for i in range(count):
                     for s in range(begin, end):
-                        self._round_row(start + i, s, room + i * self.pitch + (s - begin) * BM_BYTE_STRETCH, numbers,
-                                        &known[(s - begin) * BM_BYTE_ATOMS + i])
+                        self._round_row(
+                            start + i, s, self._after(start, next_start, i, s), numbers,
+                            room + i * self.pitch + (s - begin) * BM_BYTE_STRETCH, &known[(s - begin) * BM_BYTE_ATOMS + i],
+                        )
             else:
                 self._round_columns(start, count, begin, <int32_t*> room, numbers, known)
             for s in range(begin, end):
@@ -195,8 +218,9 @@ cdef class ByteProducts:
                     self._squares[start + i] += known[(s - begin) * BM_BYTE_ATOMS + i].squares
                 i = 0
                 while i < count:
+                    next.first = self._after(start, next_start, i, s) + FETCHED
                     bm_kernels().byte_products(
-                        atoms + i * layout.of_atom, &layout, &known[(s - begin) * BM_BYTE_ATOMS + i], &queries,
+                        atoms + i * layout.of_atom, &layout, &known[(s - begin) * BM_BYTE_ATOMS + i], &queries, &next,
                         sums + i * BM_BYTE_QUERIES,
                     )
                     i += BM_BYTES_ABREAST
@@ -205,8 +229,17 @@ cdef class ByteProducts:
             for i in range(count):
                 self._products[b, start + i] = sums[i * BM_BYTE_QUERIES + b]
 
+    cdef const char* _after(self, int64_t start, int64_t next_start, int64_t i, int64_t stretch) noexcept nogil:
+        """Which numbers of row i of a block, or of the next block, will be rounded after a stretch has been multiplied."""
+        cdef const Segment* segment = &self.rows.segments[0]
+        if stretch + RUN < self.n_stretches:
+            stretch += RUN
+        else:
+            start, stretch = next_start, stretch % RUN
+        return segment.base + (start + i) * segment.row_stride + stretch * BM_BYTE_STRETCH * segment.column_stride
+
     cdef void _round_row(
-        self, int64_t row, int64_t stretch, int8_t* room, float* numbers, bm_bytes* known
+        self, int64_t row, int64_t stretch, const char* after, float* numbers, int8_t* room, bm_bytes* known
     ) noexcept nogil:
         cdef const Segment* segment = &self.rows.segments[0]
         cdef int64_t first = stretch * BM_BYTE_STRETCH
@@ -216,7 +249,7 @@ cdef class ByteProducts:
         if segment.dtype != BM_F32:
             bm_kernels().to_f32(segment.dtype, source, segment.column_stride, count, numbers)
             source = <const char*> numbers
-        bm_kernels().row_bytes(<const float*> source, count, &dither, room, known)
+        bm_kernels().row_bytes(<const float*> source, count, &dither, after, room, known)
 
     cdef void _round_columns(
         self, int64_t start, int64_t count, int64_t stretch, int32_t* room, float* numbers, bm_bytes* known

@@ -114,7 +114,7 @@ cdef extern from "c/kernels.h" nogil:
         double slack
 
     cdef struct bm_dither:
-        const uint16_t *own
+        const int32_t *own
         const uint8_t *levels_of_others
 
     cdef struct bm_bytes:
@@ -127,6 +127,12 @@ cdef extern from "c/kernels.h" nogil:
     cdef struct bm_byte_layout:
         int64_t of_atom
         int64_t of_four
+
+    cdef struct bm_fetched:
+        const char *first
+        int64_t stride_bytes
+        int64_t size
+        int64_t n_rows
 
     cdef struct bm_byte_queries:
         const uint8_t *bytes
@@ -267,7 +273,7 @@ cdef extern from "c/kernels.h" nogil:
             uint8_t *beaten
         ) noexcept nogil
         void (*row_bytes)(
-            const float *v, int64_t count, const bm_dither *dither, int8_t *bytes, bm_bytes *out
+            const float *v, int64_t count, const bm_dither *dither, const void *next, int8_t *bytes, bm_bytes *out
         ) noexcept nogil
         void (*copy_columns_f32)(
             const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room
@@ -281,7 +287,7 @@ cdef extern from "c/kernels.h" nogil:
         ) noexcept nogil
         void (*byte_products)(
             const void *atoms, const bm_byte_layout *layout, const bm_bytes *of_atoms, const bm_byte_queries *queries,
-            double *products
+            const bm_fetched *next, double *products
         ) noexcept nogil
 
         void (*cell_terms_f32)(

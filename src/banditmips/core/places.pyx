@@ -54,7 +54,10 @@ cdef void read_next(Place* place, int64_t count, double* room) noexcept nogil:
 cdef void add_stretch(
     Place* places, Py_ssize_t n, int objective, const double* stretch, int64_t count, double* sums
 ) noexcept nogil:
-    """Add the terms of the next entries of up to four rows with a stretch of a query, each by itself and in double."""
+    """Add the terms of the next entries of up to four rows with those of a query, and go on behind them.
+
+    Those are a stretch at most, or of rows of contiguous floats of one type as many as there are.
+    """
     cdef float[4 * BM_STRETCH] room
     cdef const void* four[4]
     cdef bint single = True, double_ = True, narrow = True
@@ -73,6 +76,8 @@ cdef void add_stretch(
                 room + min(r, n - 1) * BM_STRETCH if narrow and not single else <const void*> places[min(r, n - 1)].entry
             )
         add_sums(objective, four, n, single or narrow, stretch, count, sums)
+        for r in range(n):
+            places[r].entry += count * places[r].stride
         return
     for r in range(4):
         four[r] = room

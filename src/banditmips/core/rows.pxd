@@ -16,6 +16,7 @@ cdef class Rows:
     cdef readonly int64_t n, d
     cdef readonly object arrays
     cdef readonly bint are_contiguous, are_columns
+    cdef bint are_floats  # contiguous ones of one type
     cdef Segment* segments
     cdef int n_segments
     cdef const Segment* segment_of(self, int64_t row) noexcept nogil

@@ -71,6 +71,7 @@ cdef class Rows:
             self.n += array.shape[0]
         self.are_contiguous = self.d == 1 or all(array.strides[1] == array.itemsize for array in self.arrays)
 
+        self.are_floats = self._all_lie_as(BM_F32) or self._all_lie_as(BM_F64)
         down, across = map(abs, arrays[0].strides)
         self.are_columns = self.n_segments == 1 and not self.are_contiguous and down < across
 
@@ -147,19 +148,21 @@ cdef class Rows:
     cdef void fill_sums(
         self, const int64_t* rows, int64_t count, const double* query, int objective, double* sums
     ) noexcept nogil:
-        """Sum the terms of each row over all columns, stretch by stretch: that of the query stays in the first cache."""
+        """Sum the terms of each row over all columns.
+
+        Four rows at a time, from their beginning to their end: the memory takes nearly twice as long to give a stretch of
+        many rows and then the next of all of them.
+        """
         cdef Place[4] places
-        cdef int64_t t, r, first = 0, size
-        for t in range(count):
-            sums[t] = 0.0
-        while first < self.d:
-            size = min(<int64_t> BM_STRETCH, self.d - first)
-            for t in range(0, count, 4):
-                for r in range(min(<int64_t> 4, count - t)):
-                    places[r] = self._place_of(rows[t + r])
-                    places[r].entry += first * places[r].stride
-                add_stretch(places, min(<int64_t> 4, count - t), objective, query + first, size, &sums[t])
-            first += size
+        cdef int64_t t, r, first, size, n, most = self.d if self.are_floats else <int64_t> BM_STRETCH
+        for t in range(0, count, 4):
+            n, first = min(<int64_t> 4, count - t), 0
+            for r in range(n):
+                places[r], sums[t + r] = self._place_of(rows[t + r]), 0.0
+            while first < self.d:
+                size = min(most, self.d - first)
+                add_stretch(places, n, objective, query + first, size, &sums[t])
+                first += size
 
     def rough_products(self, const real[::1] query, int64_t start, int64_t stop):
         """Products with a query of their type of the rows from `start` to `stop` of one matrix: in C order, or by column."""

@@ -120,7 +120,7 @@ struct bm_code_round {
 /* Random numbers of the coordinates of a stretch: those by which numbers are rounded, in units of 2^-16, and the upper bytes
  * of those by which the numbers are rounded that they will be multiplied with. */
 struct bm_dither {
-    const uint16_t *own;
+    const int32_t *own;
     const uint8_t *levels_of_others;
 };
 
@@ -135,6 +135,12 @@ struct bm_bytes {
 /* How far apart bytes lie in memory: those of neighbouring atoms, and of one atom the next four */
 struct bm_byte_layout {
     int64_t of_atom, of_four;
+};
+
+/* Numbers that will be rounded next, and are fetched from memory meanwhile: `size` bytes of each of n_rows rows */
+struct bm_fetched {
+    const char *first;
+    int64_t stride_bytes, size, n_rows;
 };
 
 /* A stretch of BM_BYTE_QUERIES queries or fewer, in n_groups groups of 16: for every four coordinates, the four bytes of each
@@ -335,8 +341,9 @@ struct bm_kernels {
     /* ---- Bytes: stretches of up to BM_BYTE_STRETCH numbers ---- */
 
     /* bytes[j] = floor(v[j] / step + dither), zeros behind them up to a multiple of 64; the step is a little more than
-     * max |v| / 127, and v[j] / step is off by less than 2^-15 */
-    void (*row_bytes)(const float *v, int64_t count, const struct bm_dither *dither, int8_t *bytes,
+     * max |v| / 127, and v[j] / step is off by less than 2^-15. Meanwhile 2 * count bytes are fetched from memory: those at
+     * `next`, if there is anything there. */
+    void (*row_bytes)(const float *v, int64_t count, const struct bm_dither *dither, const void *next, int8_t *bytes,
                       struct bm_bytes *out);
 
     /* room[j * BM_BYTE_ATOMS + i] = number i of column j, rounded to a float; zeros from n_atoms on */
@@ -352,7 +359,7 @@ struct bm_kernels {
     /* products[i * BM_BYTE_QUERIES + b] += product of atom i, BM_BYTES_ABREAST of them, with query b; sums of bytes have no
      * rounding, and are multiplied by the steps in double */
     void (*byte_products)(const void *atoms, const struct bm_byte_layout *layout, const struct bm_bytes *of_atoms,
-                          const struct bm_byte_queries *queries, double *products);
+                          const struct bm_byte_queries *queries, const struct bm_fetched *next, double *products);
 };
 
 /* The best kernels that this machine can run, chosen at the first call. The environment variable

@@ -19,38 +19,15 @@ ALWAYS_INLINE void finish_bytes(float size, double squares, int64_t count, struc
     out->squares = squares * (out->step / 65536) * (out->step / 65536);
 }
 
-ALWAYS_INLINE void sum_bytes(const int8_t *bytes, const uint8_t *levels, int64_t count, struct bm_bytes *out) {
-#if BM_VECTOR_BYTES == 64
-    __m512i total = _mm512_setzero_si512(), levelled = total;
-    for (int64_t j = 0; j < count; j += 64) {
-        const __mmask64 here = count - j < 64 ? ((__mmask64)1 << (count - j)) - 1 : ~(__mmask64)0;
-        const __m512i some = _mm512_maskz_loadu_epi8(here, bytes + j);
-        total = _mm512_dpbusd_epi32(total, _mm512_set1_epi8(1), some);
-        levelled = _mm512_dpbusd_epi32(levelled, _mm512_maskz_loadu_epi8(here, levels + j), some);
-    }
-    out->total = _mm512_reduce_add_epi32(total);
-    out->levelled = _mm512_reduce_add_epi32(levelled);
-#else
-    out->total = out->levelled = 0;
-    for (int64_t j = 0; j < count; j++) {
-        out->total += bytes[j];
-        out->levelled += bytes[j] * levels[j];
-    }
-#endif
-}
-
-/* The largest size of `count` numbers. Meanwhile as many behind them are fetched, where the next stretch is: by itself the
- * processor does not look beyond a page. As integers: a NaN is larger than any number. */
-ALWAYS_INLINE float size_and_fetch(const float *v, int64_t count) {
+/* The largest size of `count` numbers. As integers: a NaN is larger than any number. */
+ALWAYS_INLINE float size_of(const float *v, int64_t count) {
     uint32_t largest = 0;
     int64_t j = 0;
 #if BM_VECTOR_BYTES == 64
     const __m512i size_bits = _mm512_set1_epi32(INT32_MAX);
     __m512i sizes = _mm512_setzero_si512();
-    for (; count - j >= 16; j += 16) {
-        PREFETCH_LATER(v + count + j);
+    for (; count - j >= 16; j += 16)
         sizes = _mm512_max_epu32(sizes, _mm512_and_si512(_mm512_loadu_si512(v + j), size_bits));
-    }
     largest = _mm512_reduce_max_epu32(sizes);
 #endif
     for (; j < count; j++) {
@@ -64,46 +41,94 @@ ALWAYS_INLINE float size_and_fetch(const float *v, int64_t count) {
 }
 
 #if BM_VECTOR_BYTES == 64
-/* Sixteen numbers, in units of 2^-16, with their dither */
-ALWAYS_INLINE __m128i sixteen_bytes(__m512 y, __m256i dither) {
-    const __m512i sum = _mm512_add_epi32(_mm512_cvttps_epi32(y), _mm512_cvtepu16_epi32(dither));
-    return _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, 16));
-}
-#endif
 
-/* bytes[j] = floor(v[j] * scale + dither) for a scale and a dither in units of 2^-16; returns the sum of the
- * squares of v[j] * scale */
-ALWAYS_INLINE float round_row(const float *restrict v, int64_t count, float scale, const uint16_t *restrict own,
-                              int8_t *restrict bytes) {
-    float squares = 0;
-    int64_t j = 0;
-#if BM_VECTOR_BYTES == 64
-    /* GCC 12 takes vectors of bytes apart and puts them together again, which takes twice as long. */
-    __m512 sums = _mm512_setzero_ps();
-    for (; count - j >= 16; j += 16) {
-        const __m512 y = _mm512_mul_ps(_mm512_loadu_ps(v + j), _mm512_set1_ps(scale));
-        sums = _mm512_fmadd_ps(y, y, sums);
-        _mm_storeu_si128((__m128i *)(bytes + j), sixteen_bytes(y, _mm256_loadu_si256((const __m256i *)(own + j))));
+ALWAYS_INLINE __mmask16 first_of_sixteen(int64_t count) {
+    return (__mmask16)(count >= 16 ? 0xffff : count <= 0 ? 0 : (1 << count) - 1);
+}
+
+/* 64 numbers with their dither, in units of 2^-16, as bytes: zeros behind `count`. Squares are added to the sums. */
+ALWAYS_INLINE __m512i sixty_four_bytes(const float *v, const int32_t *own, float scale, int64_t count, __m512 sums[4]) {
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    const __m512i upper = _mm512_add_epi16(_mm512_set1_epi32(0x00030001), /* words 1, 3, 5, ... of two vectors */
+                                           _mm512_mullo_epi32(_mm512_set1_epi32(0x00040004),
+                                                              _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                                                                                14, 15)));
+    __m512i x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __mmask16 here = first_of_sixteen(count - 16 * i);
+        const __m512 y = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, v + 16 * i), _mm512_set1_ps(scale));
+        sums[i] = _mm512_fmadd_ps(y, y, sums[i]);
+        x[i] = _mm512_add_epi32(_mm512_cvttps_epi32(y), _mm512_maskz_loadu_epi32(here, own + 16 * i));
     }
-    squares = _mm512_reduce_add_ps(sums);
-#endif
-    for (; j < count; j++) {
+    const __m512i low = _mm512_permutex2var_epi16(x[0], upper, x[1]), high = _mm512_permutex2var_epi16(x[2], upper, x[3]);
+    return _mm512_permutexvar_epi64(order, _mm512_packs_epi16(low, high));
+}
+
+/* In assembly: GCC 12 moves the sums to memory and back around the intrinsic, which takes twice the time. */
+#define ADD_FOURS(sum, unsigned_bytes, signed_bytes) \
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes))
+
+/* bytes[j] = floor(v[j] * scale + dither) for a scale and a dither in units of 2^-16, with zeros behind them, and their sums;
+ * returns the sum of the squares of v[j] * scale */
+ALWAYS_INLINE float round_row(const float *restrict v, int64_t count, float scale, const struct bm_dither *dither,
+                              const char *next, int8_t *restrict bytes, struct bm_bytes *out) {
+    const __m512i one = _mm512_set1_epi8(1);
+    __m512i total = _mm512_setzero_si512(), levelled = total;
+    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    int64_t j = 0;
+    for (; count - j >= 64; j += 64) {
+        PREFETCH_LATER(next + 2 * j);
+        PREFETCH_LATER(next + 2 * j + 64);
+        const __m512i some = sixty_four_bytes(v + j, dither->own + j, scale, 64, sums);
+        ADD_FOURS(total, one, some);
+        ADD_FOURS(levelled, _mm512_loadu_si512(dither->levels_of_others + j), some);
+        _mm512_storeu_si512(bytes + j, some);
+    }
+    if (j < count) {
+        const __m512i some = sixty_four_bytes(v + j, dither->own + j, scale, count - j, sums);
+        const __mmask64 here = ((__mmask64)1 << (count - j)) - 1;
+        ADD_FOURS(total, one, some);
+        ADD_FOURS(levelled, _mm512_maskz_loadu_epi8(here, dither->levels_of_others + j), some);
+        _mm512_storeu_si512(bytes + j, some);
+    }
+    out->total = _mm512_reduce_add_epi32(total);
+    out->levelled = _mm512_reduce_add_epi32(levelled);
+    return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
+}
+
+#else
+
+ALWAYS_INLINE float round_row(const float *restrict v, int64_t count, float scale, const struct bm_dither *dither,
+                              const char *next, int8_t *restrict bytes, struct bm_bytes *out) {
+    (void)next;
+    float squares = 0;
+    out->total = out->levelled = 0;
+    for (int64_t j = 0; j < count; j++) {
         LOAD_UNALIGNED(float, x, v + j);
         const float y = x * scale;
         squares += y * y;
-        bytes[j] = (int8_t)(((int32_t)y + own[j]) >> 16);
+        bytes[j] = (int8_t)(((int32_t)y + dither->own[j]) >> 16);
+        out->total += bytes[j];
+        out->levelled += bytes[j] * dither->levels_of_others[j];
     }
+    memset(bytes + count, 0, (size_t)((count + 63) / 64 * 64 - count));
     return squares;
 }
 
-static void row_bytes(const float *restrict v, int64_t count, const struct bm_dither *dither, int8_t *restrict bytes,
-                      struct bm_bytes *out) {
-    const float size = size_and_fetch(v, count);
-    const int64_t filled = isfinite(size) ? count : 0;
-    const float squares = round_row(v, filled, scale_of_bytes(size), dither->own, bytes);
-    memset(bytes + filled, 0, (size_t)((count + 63) / 64 * 64 - filled));
+#endif
+
+static void row_bytes(const float *restrict v, int64_t count, const struct bm_dither *dither, const void *next,
+                      int8_t *restrict bytes, struct bm_bytes *out) {
+    const float size = size_of(v, count);
+    float squares = 0;
+    if (isfinite(size)) {
+        squares = round_row(v, count, scale_of_bytes(size), dither, next, bytes, out);
+    } else {
+        memset(bytes, 0, (size_t)((count + 63) / 64 * 64));
+        out->total = out->levelled = 0;
+    }
     finish_bytes(size, squares, count, out);
-    sum_bytes(bytes, dither->levels_of_others, filled, out);
 }
 
 /* Columns are too far apart for the processor to see the next ones coming; into the second cache, since the first can wait
@@ -179,18 +204,24 @@ static void column_bytes(const float *v, int64_t count, const struct bm_dither *
 
 #if BM_VECTOR_BYTES == 64
 
-/* In assembly: GCC 12 moves the sums to memory and back around the intrinsic, which takes twice the time. */
-#define ADD_FOURS(sum, queries, atom) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(queries), "v"(atom))
-
 /* sums[i * BM_BYTE_QUERIES + b] of BM_BYTES_ABREAST atoms with n_groups groups of queries, a constant */
 ALWAYS_INLINE void sums_of_bytes(const char *atoms, const struct bm_byte_layout *layout, const uint8_t *queries,
-                                 int64_t n_fours, int n_groups, int32_t *sums) {
+                                 int64_t n_fours, int n_groups, const struct bm_fetched *next, int32_t *sums) {
     __m512i sum[BM_BYTES_ABREAST][4], four[4];
+    /* As many lines with each four bytes as make all of them with the last */
+    const int64_t n_lines = (next->size + 63) / 64 * next->n_rows;
+    const char *row = next->first, *line = row;
+    int64_t due = 0;
 #pragma GCC unroll 6
     for (int i = 0; i < BM_BYTES_ABREAST; i++)
 #pragma GCC unroll 4
         for (int g = 0; g < n_groups; g++) sum[i][g] = _mm512_setzero_si512();
     for (int64_t t = 0; t < n_fours; t++, atoms += layout->of_four, queries += 64 * n_groups) {
+        for (due += n_lines; due >= n_fours; due -= n_fours) {
+            PREFETCH_LATER(line);
+            line += 64;
+            if (line - row >= next->size) line = row += next->stride_bytes;
+        }
 #pragma GCC unroll 4
         for (int g = 0; g < n_groups; g++) four[g] = _mm512_loadu_si512(queries + 64 * g);
 #pragma GCC unroll 6
@@ -212,7 +243,8 @@ ALWAYS_INLINE void sums_of_bytes(const char *atoms, const struct bm_byte_layout 
 #else
 
 ALWAYS_INLINE void sums_of_bytes(const char *atoms, const struct bm_byte_layout *layout, const uint8_t *queries,
-                                 int64_t n_fours, int n_groups, int32_t *sums) {
+                                 int64_t n_fours, int n_groups, const struct bm_fetched *next, int32_t *sums) {
+    (void)next;
     for (int i = 0; i < BM_BYTES_ABREAST; i++)
         for (int b = 0; b < QUERY_GROUP * n_groups; b++) {
             int32_t sum = 0;
@@ -228,13 +260,13 @@ ALWAYS_INLINE void sums_of_bytes(const char *atoms, const struct bm_byte_layout 
 #endif
 
 static void byte_products(const void *atoms, const struct bm_byte_layout *layout, const struct bm_bytes *of_atoms,
-                          const struct bm_byte_queries *queries, double *products) {
+                          const struct bm_byte_queries *queries, const struct bm_fetched *next, double *products) {
     int32_t sums[BM_BYTES_ABREAST * BM_BYTE_QUERIES];
     switch (queries->n_groups) {
-    case 1: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 1, sums); break;
-    case 2: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 2, sums); break;
-    case 3: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 3, sums); break;
-    default: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 4, sums);
+    case 1: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 1, next, sums); break;
+    case 2: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 2, next, sums); break;
+    case 3: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 3, next, sums); break;
+    default: sums_of_bytes(atoms, layout, queries->bytes, queries->n_fours, 4, next, sums);
     }
     for (int i = 0; i < BM_BYTES_ABREAST; i++) {
         /* Bytes of queries are kept 128 too large; and each atom's byte meets the query's level. */
