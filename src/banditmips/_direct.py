@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._result import SearchResult, StopReason, Trace, padded
-from banditmips._shared import SharedProducts
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
 from banditmips.core.answer import PlainRace
@@ -32,8 +31,7 @@ from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_
 from banditmips.race.full import can_use_blas, come_from_memory
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
-from banditmips.race.rounded import most_peaked
-from banditmips.race.scored import has_scores, prepare_scores
+from banditmips.race.scored import bytes_first, has_scores, prepare_scores
 from banditmips.race.situation import FEW_ENTRIES
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds", "scored_directly"]
@@ -116,25 +114,11 @@ def _plain_batch(
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
     kind.squares, kind.n_queries, kind.turns = squares_of(atoms), m, costs().turns(array.itemsize, by_column=False)
-    kind.most_peaked = most_peaked(store.rows, m, k, options.absolute, options.delta)
-    # What is prepared for an index must not keep its atoms alive; a bare array comes with each search.
-    known = None if atoms.facts is None else ref(atoms)
-    kind.by_bytes = partial(_by_bytes, known, k, options, checked)
+    kind.bytes_first = bytes_first(store.rows, m, k, options)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
     if found is not None:
         _put_first(kind, kinds)
     return found
-
-
-def _by_bytes(
-    known: ref[AtomSet] | None, k: int, options: Options, checked: bool, array: NDArray[Any], queries: NDArray[Any]
-) -> SearchResult | None:
-    """Answer a small batch by products of bytes; None where they do not."""
-    atoms = AtomSet(DenseStore(array)) if known is None else known()
-    assert atoms is not None  # whoever searches has them
-    shared = SharedProducts(atoms, queries, None, k, options)
-    found = shared.find() if shared.fine.all() else None
-    return None if found is None else shared.result(found).labelled(options.seed, array.shape, checked=checked)
 
 
 def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Outcome | None:
@@ -240,7 +224,7 @@ def _scored_batch(
     fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, checked)
     kind = ScoresBatch(asked, shape, queries.dtype.num, *others)
-    kind.n_queries, kind.by_bytes = m, partial(_by_bytes, ref(atom_set), k, options, checked)
+    kind.n_queries = m
     if not prepare_scores(kind, atom_set, k, options):
         return None
     found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)

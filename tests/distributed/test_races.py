@@ -437,7 +437,9 @@ def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     split = []
     close_by_bytes = together.close_by_bytes
-    monkeypatch.setattr(together, "close_by_bytes", lambda *given: split.append(given[6]) or close_by_bytes(*given))
+    monkeypatch.setattr(
+        together, "close_by_bytes", lambda *given: split.append(given[2].n_atoms) or close_by_bytes(*given)
+    )
     rng = np.random.default_rng(0)
     atoms, queries = (rng.normal(size=(size, 2_100)).astype(np.float32) for size in (2_000, 32))
     for k, absolute in ((1, False), (5, True)):

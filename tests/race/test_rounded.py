@@ -1,5 +1,6 @@
 """Batches whose queries are answered by products of bytes."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,7 @@ from banditmips.core.rows import Rows
 from banditmips.race import rounded
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.costs import Costs
+from banditmips.race.rounded import Settings
 from banditmips.race.together import Together
 
 
@@ -265,21 +267,22 @@ def test_batches_that_are_left_to_blas(change):
 def test_delta_zero_needs_all_products():
     atoms, queries = normal()
     assert (bm.search(atoms, queries, delta=0.0).delta_spent == 0.0).all()
-    assert rounded.close_by_bytes(Rows([atoms]), queries, 1, False, 0.0, 0) is None
+    assert rounded.close_by_bytes(Rows([atoms]), queries, Settings(1, False, 0.0, 0)) is None
 
 
-def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_read_all():
+def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_read_all(monkeypatch):
     """Products of bytes are there by then: what counts is what its rows take beside the products of that query."""
     atoms, queries = normal(n=2_000)
-    rows, here = Rows([atoms]), rounded.costs()
+    rows, here = Rows([atoms]), replace(rounded.costs(), row=0.4)
+    monkeypatch.setattr(rounded, "costs", lambda: here)
     most = rounded._most_rows(here, rows, len(queries), 1)
     n_alike = int(most) + 20
     assert n_alike < rounded._rows_for_blas(here, rows, 1) < 1_950
     atoms[:n_alike] = queries[3] + 1e-3 * atoms[:n_alike]
-    _, begins, unknown = rounded.close_by_bytes(rows, queries, 1, False, 1e-3, 0)
+    _, begins, unknown = rounded.close_by_bytes(rows, queries, Settings(1, False, 1e-3, 0))
     assert begins[4] - begins[3] >= n_alike
     assert not unknown[3]
     np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))
     atoms[:1_950] = queries[3] + 1e-3 * atoms[:1_950]  # far too many, and alike for all other queries, too
-    assert rounded.close_by_bytes(rows, queries, 1, False, 1e-3, 0) is None
+    assert rounded.close_by_bytes(rows, queries, Settings(1, False, 1e-3, 0)) is None
     np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))

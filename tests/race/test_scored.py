@@ -263,3 +263,48 @@ def test_batches_whose_differences_products_cannot_tell_are_multiplied_once(monk
     expected = index.search(queries.astype("f4"), k=2)
     monkeypatch.setattr("banditmips._direct.prepare_scores", None)
     assert np.array_equal(index.search(queries.astype("f4"), k=2).scores, expected.scores)
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine"])
+def test_products_of_bytes_are_tried_first_until_they_pay_and_not_asked_where_they_never_do(objective, monkeypatch):
+    """Trying takes a good part of a small batch, and so do products that tell nothing."""
+    monkeypatch.setattr("banditmips.race.scored.most_peaked", lambda *_: 0.0)
+    atoms, queries = (rows.astype(np.float32) for rows in numbers(12))
+    index = bm.BanditMIPS(objective=objective).fit(atoms)
+    first = index.search(queries, k=3)
+    (kind,) = index._atom_set.prepared["plain"]
+    tried, answers = [], []
+
+    def close(atoms, queries, norms, tries):
+        tried.append(tries)
+        return answers.pop(0)
+
+    def search():
+        found = index.search(queries, k=3)
+        for name in ("indices", "scores"):
+            assert np.array_equal(getattr(found, name), getattr(first, name))
+        return found
+
+    kind.bytes_first.most_peaked, kind.bytes_first.close = np.inf, close
+    everybody = np.tile(np.arange(N), len(queries)), N * np.arange(len(queries) + 1)
+    answers[:] = [None, everybody, everybody, None, None, None]
+    spent = [search().delta_spent.max() for _ in range(8)]
+    # The first in vain, two that pay, one in vain that nobody expected, and two more.
+    assert tried == [True, True, False, False, True, True]
+    assert spent == [0.0, 1e-3, 1e-3, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine"])
+def test_batches_of_which_some_queries_need_other_products_are_answered_elsewhere(objective, monkeypatch):
+    monkeypatch.setattr("banditmips.race.scored.most_peaked", lambda *_: 0.0)
+    atoms, queries = (rows.astype(np.float32) for rows in numbers(13))
+    index = bm.BanditMIPS(objective=objective).fit(atoms)
+    first = index.search(queries, k=3)
+    (kind,) = index._atom_set.prepared["plain"]
+    asked = []
+    kind.bytes_first.most_peaked, kind.bytes_first.close = np.inf, lambda *given: asked.append(given) or ()
+    for _ in range(2):
+        found = index.search(queries, k=3)
+        assert np.array_equal(found.indices, first.indices)
+        assert np.array_equal(found.scores, first.scores)
+    assert len(asked) == 1

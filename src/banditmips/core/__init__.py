@@ -33,7 +33,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     places        <- kernels
     rows          <- kernels, places
     passes        <- kernels, places, rows
-    near_best     <- kernels, rows, survivors
+    near_best     <- kernels, places, rows, survivors
     byte_products <- kernels, numbers, places, rows, survivors
     certain       <- kernels, survivors
     exact         <- certain, rows

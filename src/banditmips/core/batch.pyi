@@ -1,9 +1,9 @@
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.core.plain import BytesFirst
 from banditmips.core.products import PlainProducts
 from banditmips.core.rows import Rows
 
@@ -27,5 +27,4 @@ def best_of_each(
 class PlainBatch(PlainProducts):
     n_queries: int
     turns: bool
-    most_peaked: float
-    by_bytes: Callable[[NDArray[Any], NDArray[Any]], Any]
+    bytes_first: BytesFirst

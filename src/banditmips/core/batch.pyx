@@ -10,8 +10,8 @@ cimport numpy as cnp
 from banditmips.core.certain cimport are_fine
 from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_moments
 from banditmips.core.near_best cimport Room, fill_maxima, n_blocks, real
-from banditmips.core.plain cimport are_floats, are_same
-from banditmips.core.products cimport Best, PlainProducts, best_by_products, room_for_best
+from banditmips.core.plain cimport BytesFirst, are_floats, are_same
+from banditmips.core.products cimport Best, PlainProducts, best_by_products, fill_exact, room_for_best
 from banditmips.core.rows cimport Rows
 
 cnp.import_array()
@@ -114,17 +114,12 @@ cdef class PlainBatch(PlainProducts):
     n_queries : int
     turns : bool
         Whether BLAS takes less for products of queries with atoms than for those of atoms with queries.
-    most_peaked : float
-        Where the largest entries of most queries are smaller than so many times their root mean square, products of bytes
-        are faster.
-    by_bytes : callable
-        Takes atoms and queries, and gives the result by these.
+    bytes_first : BytesFirst
     """
 
     cdef public Py_ssize_t n_queries
     cdef public bint turns
-    cdef public double most_peaked
-    cdef public object by_bytes
+    cdef public BytesFirst bytes_first
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
         return (
@@ -138,45 +133,39 @@ cdef class PlainBatch(PlainProducts):
             and are_floats(rows, self.type_num)
             and k == self.k
             and are_same(asked, self.asked)
+            and not self.bytes_first.is_closed
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
         cdef cnp.npy_intp m = self.n_queries, t
         cdef cnp.npy_intp[2] shape = [m, self.k]
-        cdef cnp.ndarray products, squares = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
+        cdef cnp.ndarray products = None, squares = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
         cdef Py_ssize_t n_flat = self._measure(
             rows, <double*> cnp.PyArray_DATA(squares), <int64_t*> cnp.PyArray_DATA(counts)
         )
         if n_flat < 0:
             return None
-        if 2 * n_flat > m:
-            return self.by_bytes(atoms, rows)
-        # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
-            products = np.dot(rows, atoms.T) if self.turns else np.ascontiguousarray(np.dot(atoms, rows.T).T)
+        close = self.bytes_first.ask(atoms, rows, None, n_flat)
+        if self.bytes_first.is_closed:
+            return None
+        if close is None:
+            # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
+                products = np.dot(rows, atoms.T) if self.turns else np.ascontiguousarray(np.dot(atoms, rows.T).T)
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
         best.k, best.absolute = self.k, self.absolute
         best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
         if not (
-            _fill_best[float](self, <float*> NULL, products, atoms, rows, <double*> cnp.PyArray_DATA(squares), best)
+            _fill_best[float](self, <float*> NULL, products, close, atoms, rows, squares, best)
             if self.type_num == cnp.NPY_FLOAT else
-            _fill_best[double](self, <double*> NULL, products, atoms, rows, <double*> cnp.PyArray_DATA(squares), best)
+            _fill_best[double](self, <double*> NULL, products, close, atoms, rows, squares, best)
         ):
             return None
-        cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
-        cdef int64_t* of_all = <int64_t*> cnp.PyArray_DATA(survivors)
-        for t in range(m):
-            of_all[t] = self.n
-        fields = self.fields.copy()
-        fields["indices"], fields["scores"], fields["n_multiplies"] = indices, scores, counts
-        fields["n_rounds"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
-        fields["bytes_read"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
-        fields["n_survivors"] = survivors
-        fields["delta_spent"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0)
-        return self.result(fields)
+        by_bytes = None if close is None else (close[1], self.bytes_first.delta)
+        return self.batch_result(indices, scores, counts, self.n, by_bytes)
 
     cdef Py_ssize_t _measure(self, cnp.ndarray rows, double* squares, int64_t* counts) noexcept:
         """Find the sums of the queries' squares, and how many multiplies they take.
@@ -184,7 +173,7 @@ cdef class PlainBatch(PlainProducts):
         Returns how many have no large entries; -1 where one is not plain.
         """
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
-        cdef double flat = self.most_peaked * self.most_peaked / self.d
+        cdef double flat = self.bytes_first.most_peaked ** 2 / self.d
         cdef bm_moments moments
         cdef Py_ssize_t t, n_flat = 0
         with nogil:
@@ -203,25 +192,40 @@ cdef class PlainBatch(PlainProducts):
 
 
 cdef bint _fill_best(
-    PlainBatch kind, const real* known, cnp.ndarray products, cnp.ndarray atoms, cnp.ndarray rows, const double* squares,
-    Best best
+    PlainBatch kind, const real* known, cnp.ndarray products, close, cnp.ndarray atoms, cnp.ndarray rows,
+    cnp.ndarray squares, Best best
 ) except -1:
-    """Put the best of each query one after another where `best` begins; False where a number is not finite."""
+    """Put the best of each query one after another where `best` begins; False where a number is not finite.
+
+    They are those by products, or of the rows that are close.
+    """
     cdef Room room = Room(room_for_best(kind.n, best.k))
     cdef double* start = <double*> room.start
-    cdef const real* of_query = <const real*> cnp.PyArray_DATA(products)
+    cdef const real* of_query = NULL if products is None else <const real*> cnp.PyArray_DATA(products)
     cdef const real* query = <const real*> cnp.PyArray_DATA(rows)
     cdef const real* first = <const real*> cnp.PyArray_DATA(atoms)
-    cdef Py_ssize_t t
+    cdef const double* of_queries = <const double*> cnp.PyArray_DATA(squares)
+    cdef const int64_t[::1] chosen, begins
+    cdef const int64_t* some
+    cdef Py_ssize_t t, count
+    if close is not None:
+        chosen, begins = close
     if kind.squares is not None:
         known = <const real*> cnp.PyArray_DATA(kind.squares)
     with nogil:
-        if known != NULL:
+        if known != NULL and of_query != NULL:
             fill_maxima(known, kind.n, start + n_blocks(kind.n))
         for t in range(kind.n_queries):
             best.count = 0
-            if not best_by_products(of_query, first, known, query, kind.n, kind.d, squares[t], best, start):
+            if of_query == NULL:
+                some, count = &chosen[0] + begins[t], begins[t + 1] - begins[t]
+                fill_exact(first, some, count, query, kind.d, start)
+                if not best.add_all(some, start, count):
+                    return False
+            elif not best_by_products(of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start):
                 return False
-            of_query, query = of_query + kind.n, query + kind.d
+            else:
+                of_query += kind.n
+            query += kind.d
             best._indices, best._scores = best._indices + best.k, best._scores + best.k
     return True

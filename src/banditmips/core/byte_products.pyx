@@ -33,6 +33,8 @@ OF_SQUARES = 1e-4
 cdef uint64_t STREAM = 4
 cdef double LOST = 2.0 ** -15
 """What single precision loses of a number before it is rounded, in steps, at most."""
+cdef double VARIANCE = (1.0 + 1.0 / 256.0) ** 2 / 12.0
+"""Of a dithered byte's error, in squared steps: it is uniform, and its level stands for 256 values of the dither."""
 cdef double SPARE = 1.001
 """Sums of products in double precision lose less than a thousandth of a radius, here and in exact scores."""
 
@@ -89,7 +91,8 @@ cdef class ByteProducts:
     cdef int64_t m, n, d, n_stretches, pitch
     cdef int n_groups
     cdef double[::1] _squares
-    cdef double[:, ::1] _products, _steps, _norms, query_steps, query_norms, query_shifts
+    cdef double[:, ::1] _products, query_steps, query_norms, query_shifts
+    cdef double[:, ::1] _variances  # squares of the steps of all stretches, and of the norms
     cdef uint8_t[:, ::1] query_bytes
     cdef int32_t[::1] atom_dither, query_dither
     cdef uint8_t[::1] atom_levels, query_levels
@@ -124,7 +127,7 @@ cdef class ByteProducts:
         self.n_blocks = (self.n + BM_BYTE_ATOMS - 1) // BM_BYTE_ATOMS
         self.products = self._products = np.empty((self.m, self.n))
         self.squares = self._squares = np.zeros(self.n)
-        self._steps, self._norms = np.empty((self.n_stretches, self.n)), np.empty((self.n_stretches, self.n))
+        self._variances = np.empty((2 * self.n_stretches, self.n))
 
     cdef void _round_queries(self, Rows queries, int8_t* rounded, float* numbers) noexcept nogil:
         """Round the queries, stretch by stretch, and lay the bytes out as they are multiplied.
@@ -185,6 +188,7 @@ cdef class ByteProducts:
         """Multiply the atoms from one on; those from `next_start` on will be the next."""
         cdef int64_t count = min(<int64_t> BM_BYTE_ATOMS, self.n - start), begin = 0, end, s, i, b
         cdef bm_bytes[RUN * BM_BYTE_ATOMS] known
+        cdef const bm_bytes* of_atom
         cdef bm_byte_layout layout
         cdef bm_byte_queries queries
         cdef bm_fetched next
@@ -213,9 +217,10 @@ cdef class ByteProducts:
                 queries.n_fours = (min(<int64_t> BM_BYTE_STRETCH, self.d - s * BM_BYTE_STRETCH) + 3) // 4
                 atoms = room + (s - begin) * BM_BYTE_STRETCH
                 for i in range(count):
-                    self._steps[s, start + i] = known[(s - begin) * BM_BYTE_ATOMS + i].step
-                    self._norms[s, start + i] = known[(s - begin) * BM_BYTE_ATOMS + i].norm
-                    self._squares[start + i] += known[(s - begin) * BM_BYTE_ATOMS + i].squares
+                    of_atom = &known[(s - begin) * BM_BYTE_ATOMS + i]
+                    self._variances[s, start + i] = VARIANCE * of_atom.step * of_atom.step
+                    self._variances[self.n_stretches + s, start + i] = VARIANCE * of_atom.norm * of_atom.norm
+                    self._squares[start + i] += of_atom.squares
                 i = 0
                 while i < count:
                     next.first = self._after(start, next_start, i, s) + FETCHED
@@ -275,16 +280,12 @@ cdef class ByteProducts:
 
     def deviations(self, atoms=None):
         """Sub-Gaussian deviations of the errors of products with all atoms, or with some: one row for each query."""
-        steps, norms = np.asarray(self._steps), np.asarray(self._norms)
+        of_atoms = np.asarray(self._variances)
         if atoms is not None and atoms.size < self.n:
-            steps, norms = steps[:, atoms], norms[:, atoms]
-        of_steps, of_norms = np.asarray(self.query_steps)[:, : self.m], np.asarray(self.query_norms)[:, : self.m]
-        variance = np.square(of_norms).T @ np.square(steps)
-        variance += np.square(of_steps).T @ np.square(norms)
-        np.sqrt(variance, out=variance)
-        # The error of a dithered byte is uniform, and its level stands for 256 values of the dither.
-        variance *= (1.0 + 1.0 / 256.0) / sqrt(12.0)
-        return variance
+            of_atoms = of_atoms[:, atoms]
+        norms, steps = np.asarray(self.query_norms)[:, : self.m], np.asarray(self.query_steps)[:, : self.m]
+        variances = np.square(np.concatenate((norms, steps))).T @ of_atoms
+        return np.sqrt(variances, out=variances)
 
     def radii(self, ends):
         """How many deviations an interval reaches, of so many sub-Gaussian ones, with all that is lost by rounding."""

@@ -3,6 +3,14 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 
+cdef class BytesFirst:
+    cdef public double most_peaked, delta
+    cdef public object close
+    cdef bint pays, is_closed
+    cdef int n_in_vain
+    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat)
+
+
 cdef class PlainKind:
     cdef tuple asked
     cdef object k, result_type
@@ -14,6 +22,7 @@ cdef class PlainKind:
     cdef bint takes(self, mask)
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask)
     cdef object result(self, dict fields)
+    cdef object batch_result(self, indices, scores, cnp.ndarray counts, int64_t n_left, by_bytes)
 
 
 cdef bint are_floats(cnp.ndarray array, int type_num)

@@ -1,5 +1,16 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class BytesFirst:
+    most_peaked: float
+    delta: float
+    close: Callable[
+        [NDArray[Any], NDArray[Any], NDArray[np.float64] | None, bool],
+        tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[()] | None,
+    ]
 
 class PlainKind:
     def __init__(

@@ -12,8 +12,41 @@ from banditmips.core.maps cimport map_of
 
 cnp.import_array()
 
+cdef enum:
+    MOST_IN_VAIN = 2  # times that products of bytes are asked in vain, one after another, before nobody asks them again
+
 cdef extern from "Python.h":
     int PyObject_GenericSetDict(object instance, object fields, void* context) except -1
+
+
+cdef class BytesFirst:
+    """Products of bytes, which a kind of batch asks for who can be among the best before those of BLAS.
+
+    Attributes
+    ----------
+    most_peaked : float
+        They are faster where the largest entries of most queries are smaller than so many times their root mean square.
+    delta : float
+        With which probability they may leave out one that they should not.
+    close : callable
+        Takes atoms, queries, their norms unless products are ranked themselves, and whether it is to look first if it could
+        pay. Gives the rows that can be among the best, those of one query after those of another, and where those of each
+        query begin, with the end of all; None where BLAS would take less than these rows, and nothing, (), where it would
+        for some queries.
+    is_closed : bool
+        Whether there were such queries: others, who tell them apart, answer batches of this kind.
+    """
+
+    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat):
+        """The rows and where they begin, if so many queries have no large entries that it pays; None if not."""
+        if 2 * n_flat <= cnp.PyArray_DIM(queries, 0) or self.n_in_vain >= MOST_IN_VAIN:
+            return None
+        found = self.close(atoms, queries, norms, not self.pays)
+        self.is_closed = found == ()
+        # Looking takes a good part of the time of a small batch, and is left out as long as it goes well.
+        self.n_in_vain = 0 if found else self.n_in_vain + (not self.pays)
+        self.pays = bool(found)
+        return found
 
 
 cdef class PlainKind:
@@ -68,6 +101,34 @@ cdef class PlainKind:
         result = self.result_type.__new__(self.result_type)
         PyObject_GenericSetDict(result, fields, NULL)
         return result
+
+    cdef object batch_result(self, indices, scores, cnp.ndarray counts, int64_t n_left, by_bytes):
+        """The result of a batch that was answered by its products with so many atoms.
+
+        `counts` are the multiplies of each query. Where products of bytes have found who is close, these are given as
+        `by_bytes`: where the rows of each query begin, and delta.
+        """
+        cdef cnp.npy_intp m = cnp.PyArray_DIM(counts, 0)
+        cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
+        cdef cnp.ndarray spent = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0), places
+        cdef int64_t* left = <int64_t*> cnp.PyArray_DATA(survivors)
+        cdef int64_t* multiplies = <int64_t*> cnp.PyArray_DATA(counts)
+        cdef const int64_t* begins = NULL
+        cdef Py_ssize_t t
+        if by_bytes is not None:
+            places, delta = by_bytes
+            begins = <const int64_t*> cnp.PyArray_DATA(places)
+            spent[:] = delta
+        for t in range(m):
+            left[t] = n_left if begins == NULL else begins[t + 1] - begins[t]
+            if begins != NULL:
+                multiplies[t] += left[t] * (multiplies[t] // n_left)
+        fields = self.fields.copy()
+        fields["indices"], fields["scores"], fields["n_multiplies"], fields["n_survivors"] = indices, scores, counts, survivors
+        fields["n_rounds"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["bytes_read"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
+        fields["delta_spent"] = spent
+        return self.result(fields)
 
 
 def answer_plainly(list kinds, atoms, row, k, tuple asked, mask=None):

@@ -25,3 +25,6 @@ cdef bint best_by_products(
     const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
     Best best, double* room
 ) noexcept nogil
+cdef void fill_exact(
+    const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums
+) noexcept nogil

@@ -195,7 +195,7 @@ cdef bint best_by_products(
     if best.k >= n:  # nobody has to be left out
         for n_close in range(n):
             close[n_close] = n_close
-        _fill_exact(atoms, close, n, query, d, <double*> (close + n))
+        fill_exact(atoms, close, n, query, d, <double*> (close + n))
         return best.add_all(close, <double*> (close + n), n)
     bar = kth_best(products, n, best.k, best.absolute, room, heap, &top)
     if isnan(bar):
@@ -208,11 +208,11 @@ cdef bint best_by_products(
             rounding.same_square = bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d)
     bar = certain_bar(products, known, n, best.absolute, room, bar, &rounding)
     n_close = reaching(products, known, n, best.absolute, room, bar, &rounding, close)
-    _fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
+    fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
     return best.add_all(close, <double*> (close + n_close), n_close)
 
 
-cdef void _fill_exact(
+cdef void fill_exact(
     const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums
 ) noexcept nogil:
     """Exact products of rows with a query, to the bit those of `Rows.scores`, which takes it in double precision."""

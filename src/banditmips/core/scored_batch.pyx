@@ -9,7 +9,7 @@ cimport numpy as cnp
 
 from banditmips.core.kernels cimport bm_moments
 from banditmips.core.near_best cimport Room, n_blocks
-from banditmips.core.plain cimport are_floats, are_same
+from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best
 from banditmips.core.scored cimport PlainScores, close_by, data_of, measure
 
@@ -31,15 +31,13 @@ cdef class ScoresBatch(PlainScores):
     Attributes
     ----------
     n_queries : int
-    most_peaked, by_bytes
-        As those of `PlainBatch`.
+    bytes_first : BytesFirst
     level, lengths, multiply
         Take all queries.
     """
 
     cdef public Py_ssize_t n_queries
-    cdef public double most_peaked
-    cdef public object by_bytes
+    cdef public BytesFirst bytes_first
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
         return (
@@ -49,7 +47,7 @@ cdef class ScoresBatch(PlainScores):
             and are_floats(rows, self.type_num)
             and k == self.k
             and are_same(asked, self.asked)
-            and not self.is_closed
+            and not (self.is_closed or self.bytes_first.is_closed)
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
@@ -57,46 +55,45 @@ cdef class ScoresBatch(PlainScores):
         cdef cnp.npy_intp[2] shape = [m, self.k]
         cdef const uint8_t* out = <const uint8_t*> data_of(mask)
         cdef Py_ssize_t n_left = self.n, n_flat
-        cdef cnp.ndarray given = rows, products
+        cdef cnp.ndarray products = None
         if self.level is not None:
             rows = self.level(rows)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
-        cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
-        cdef Room looked = Room(m * sizeof(Looked))
+        cdef cnp.ndarray norms = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
+        cdef Room room = Room(m * sizeof(Looked))
+        cdef Looked* looked = <Looked*> room.start
         if out != NULL:
             for t in range(self.n):
                 n_left -= out[t] != 0
-        n_flat = self._look_at_all(rows, n_left, <Looked*> looked.start, <int64_t*> cnp.PyArray_DATA(counts))
+        n_flat = self._look_at_all(rows, n_left, looked, <int64_t*> cnp.PyArray_DATA(counts))
         if n_flat < 0 or n_left < <Py_ssize_t> self.k:
             return None
-        if out == NULL and 2 * n_flat > m:
-            return self.by_bytes(atoms, given)
-        if self.norms is not None and not self._find_lengths(rows, <Looked*> looked.start):
+        if self.norms is not None and not self._find_lengths(rows, looked):
             return None
-        with np.errstate(over="ignore", under="ignore"):
-            products = self.multiply(rows.astype(np.float32 if self.single else np.float64, copy=False))
+        for t in range(m):
+            (<double*> cnp.PyArray_DATA(norms))[t] = looked[t].norm
+        close = self.bytes_first.ask(atoms, rows, norms, n_flat) if out == NULL else None
+        if self.bytes_first.is_closed:
+            return None
+        if close is None:
+            with np.errstate(over="ignore", under="ignore"):
+                products = self.multiply(rows.astype(np.float32 if self.single else np.float64, copy=False))
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
         best.k, best.absolute = self.k, self.absolute
         best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
-        if not self._find_all(rows, products, out, <const Looked*> looked.start, best):
+        if not self._find_all(rows, products, close, out, looked, best):
             return None
-        for t in range(m):
-            (<int64_t*> cnp.PyArray_DATA(survivors))[t] = n_left
-        fields = self.fields.copy()
-        fields["indices"], fields["scores"], fields["n_multiplies"] = indices, scores, counts
-        fields["n_survivors"], fields["n_rounds"] = survivors, cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
-        fields["bytes_read"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)
-        fields["delta_spent"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_FLOAT64, 0)
-        return self.result(fields)
+        by_bytes = None if close is None else (close[1], self.bytes_first.delta)
+        return self.batch_result(indices, scores, counts, n_left, by_bytes)
 
     cdef Py_ssize_t _look_at_all(self, cnp.ndarray rows, int64_t n_left, Looked* looked, int64_t* counts) noexcept:
         """Look at all queries; how many have no large entries, or -1 where one is not served."""
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
         cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT
         cdef int64_t size = self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
-        cdef double flat = self.most_peaked * self.most_peaked / self.d
+        cdef double flat = self.bytes_first.most_peaked ** 2 / self.d
         cdef bm_moments moments
         cdef Py_ssize_t t, n_flat = 0
         with nogil:
@@ -124,9 +121,12 @@ cdef class ScoresBatch(PlainScores):
         return True
 
     cdef bint _find_all(
-        self, cnp.ndarray rows, cnp.ndarray products, const uint8_t* out, const Looked* looked, Best best
+        self, cnp.ndarray rows, cnp.ndarray products, given, const uint8_t* out, const Looked* looked, Best best
     ) except -1:
-        """Put the best of each query one after another where `best` begins; False where others have to do it."""
+        """Put the best of each query one after another where `best` begins; False where others have to do it.
+
+        They are those by products, or of the rows that are `given` for each query.
+        """
         cdef Room room = Room((self.d + 2 * self.n + 2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
         cdef double* wide = <double*> room.start
         cdef double* sums = wide + self.d
@@ -134,26 +134,33 @@ cdef class ScoresBatch(PlainScores):
         cdef double* others = <double*> (close + self.n)
         cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, scales = self.norms is not None
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
-        cdef char* of_query = <char*> cnp.PyArray_DATA(products)
+        cdef char* of_query = NULL if products is None else <char*> cnp.PyArray_DATA(products)
+        cdef const int64_t[::1] chosen, begins
+        cdef const int64_t* some = close
         cdef Py_ssize_t t, n_close
+        if given is not None:
+            chosen, begins = given
         for t in range(self.n_queries):
-            n_close = (
-                close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, others, close)
-                if self.single else
-                close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, others, close)
-            )
-            self.is_closed |= n_close > self.most_close
-            if n_close < 0 or self.is_closed:
-                return False
+            if given is not None:
+                some, n_close = &chosen[0] + begins[t], begins[t + 1] - begins[t]
+            else:
+                n_close = (
+                    close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, others, close)
+                    if self.single else
+                    close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, others, close)
+                )
+                self.is_closed |= n_close > self.most_close
+                if n_close < 0 or self.is_closed:
+                    return False
+                of_query += self.n * <int64_t> (sizeof(float) if self.single else sizeof(double))
             with nogil:
                 self.widen(query, is_single, looked[t].exponent if scales else 0, wide)
-                self.rows.fill_sums(close, n_close, wide, self.objective, sums)
+                self.rows.fill_sums(some, n_close, wide, self.objective, sums)
             if scales:
-                self.scale(close, n_close, looked[t].size, -self.d * looked[t].mean, sums)
+                self.scale(some, n_close, looked[t].size, -self.d * looked[t].mean, sums)
             best.count = 0
-            if not best.add_all(close, sums, n_close):
+            if not best.add_all(some, sums, n_close):
                 return False
             best._indices, best._scores = best._indices + best.k, best._scores + best.k
             query += self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
-            of_query += self.n * <int64_t> (sizeof(float) if self.single else sizeof(double))
         return True

@@ -43,6 +43,8 @@ class Costs:
     byte_product, byte_entry, byte_column_entry
         A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
         to a byte, of atoms in C order and in Fortran order.
+    byte_interval, byte_batch
+        The interval of such a product and its comparison with the best; and what is around all of it.
     convert, tile
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
         of several queries that share it.
@@ -83,6 +85,8 @@ class Costs:
     byte_product: float = 0.005
     byte_entry: float = 0.4
     byte_column_entry: float = 0.7
+    byte_interval: float = 4.0
+    byte_batch: float = 100_000.0
     convert: float = 0.2
     tile: float = 0.06
     row: float = 0.3
@@ -129,7 +133,8 @@ class Costs:
 
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
-        return n_queries * (self.tile - self.product) <= self.shared
+        n_tiled = n_queries + n_queries % 2  # they take two at a time
+        return n_tiled * self.tile <= self.shared + n_queries * self.product
 
     def turns(self, itemsize: int, by_column: bool) -> bool:
         """Whether BLAS takes less for products of queries with atoms than for those of atoms with queries."""

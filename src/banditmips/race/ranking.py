@@ -121,14 +121,24 @@ class Ranking:
             atoms = np.arange(squares.size)
         else:
             found = self.by_products(None)
-        if found is None:
-            return None
+        return None if found is None else self.of_bytes(found, queries, norms, atoms)
+
+    def of_bytes(
+        self,
+        known: Factors,
+        queries: NDArray[Any],
+        norms: NDArray[np.float64],
+        atoms: NDArray[np.int64],
+    ) -> Scores:
+        """The same by factors of all atoms."""
+        assert known.squares is not None
+        n = known.squares[atoms].size
         return (
-            np.ones(squares.size) if found.factors is None else np.ascontiguousarray(found.factors[atoms]),
-            np.zeros(squares.size) if found.offsets is None else np.ascontiguousarray(found.offsets[atoms]),
+            np.ones(n) if known.factors is None else np.ascontiguousarray(known.factors[atoms]),
+            np.zeros(n) if known.offsets is None else np.ascontiguousarray(known.offsets[atoms]),
             self.centres(queries),
-            max(found.error, _OF_DOUBLES),
-            self.lost(norms, found.longest),
+            max(known.error, _OF_DOUBLES),
+            self.lost(norms, known.longest),
         )
 
     def _known(self) -> Factors | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from banditmips.race.costs import Costs, costs
 
 __all__ = [
     "Close",
+    "Ranked",
     "Scores",
+    "Settings",
     "are_likely",
     "are_peaked",
     "close_by_bytes",
@@ -34,7 +36,7 @@ _MOST_LOST = 0.05
 """Part of the time of BLAS that may be lost by trying without having looked whether it could pay."""
 _LOOKED_AT, _COLUMNS_LOOKED_AT = 8, 4096
 """Atoms whose largest entries are looked at where trying takes more; and how many entries of those by column."""
-_WORTHWHILE = 0.8
+_WORTHWHILE = 0.9
 """Part of the time of BLAS that products of bytes may take, with the rows that they cannot tell apart."""
 _FAR_TOO_MANY = 4.0
 """A query that leaves so many times the rows that pay counts for no more: BLAS answers it, and not the others."""
@@ -45,10 +47,6 @@ _MOST_OF_NORM = 0.25
 """Part of a norm that its largest entry may be, if scores are to be those of random directions."""
 _DISTINCT = 0.25
 """Part of the atoms that were tried which may be left: where more are, it is so for all atoms."""
-_INTERVAL, _QUERY, _AROUND = 4.0, 1_000.0, 100_000.0
-"""Nanoseconds of an estimate's interval and its comparison with the best, of a query whatever the atoms, and of what is
-around all of it beyond what is around products by BLAS (measured: 3 to 5, 500 to 1,000, and about 100,000, for 300 to
-10,000 atoms)."""
 
 Close = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 """Rows, where those of each query begin, and which queries are left to BLAS (see `reaching_best`)."""
@@ -58,46 +56,72 @@ Ranked = Callable[[NDArray[np.float64], NDArray[np.int64]], Scores | None]
 """The same from sums of squares of some atoms, and which these are; None where nobody knows."""
 
 
+class Settings(NamedTuple):
+    """What is asked for.
+
+    Attributes
+    ----------
+    k, absolute, delta, seed
+        As those of a search.
+    n_atoms
+        Those that delta is split over, if there are more of them than rows.
+    """
+
+    k: int
+    absolute: bool
+    delta: float
+    seed: int
+    n_atoms: int | None = None
+
+
 def close_by_bytes(
-    rows: Rows,
-    queries: NDArray[Any],
-    k: int,
-    absolute: bool,
-    delta: float,
-    seed: int,
-    n_atoms: int | None = None,
-    ranked: Ranked | None = None,
+    rows: Rows, queries: NDArray[Any], settings: Settings, ranked: Ranked | None = None, tries: bool = True
 ) -> Close | None:
     """Rows that can be among the best k of each query, up to delta; None where BLAS would take less time than they do.
 
-    `n_atoms` are those that delta is split over, if these rows are a part of them. Products are ranked themselves where
-    there is no `ranked`.
+    Products are ranked themselves where there is no `ranked`. Some atoms are tried first, unless that is not wanted.
 
     Nothing but time is lost by what is guessed here: who is left out is decided by `core.rule`.
     """
+    k, absolute, delta, seed, n_atoms = settings
     most = _most_rows(costs(), rows, len(queries), k)
     if most <= 0.0 or delta <= 0.0:
         return None
     ends = deviations_of_ends(delta, n_atoms or rows.n, k, absolute)
     with np.errstate(over="ignore", invalid="ignore"):
         products = ByteProducts(rows, [queries], seed)
-        tried = _tried_blocks(products.n_blocks)
-        products.fill(tried)
-        some = (BLOCK * tried[:, np.newaxis] + np.arange(BLOCK)).ravel()
-        some = some[some < rows.n]
-        least = max(1, round(k * some.size / rows.n))
-        found = _reaching(products, some, ends, least, absolute, ranked)
-        if found is None:
-            return None
-        besides = np.where(found[2], some.size, np.diff(found[1]) - least)
-        # Of numbers that lie far apart at their end, as many times as few are wanted are close to these.
-        besides = besides * np.where(besides <= _DISTINCT * some.size, k / least, rows.n / some.size)
-        if np.minimum(besides, _FAR_TOO_MANY * most).mean() > most:
-            return None
-        others = np.delete(np.arange(products.n_blocks), tried)
-        in_pieces(lambda start, stop: products.fill(others[start:stop]), others.size, 1)
+        left = np.arange(products.n_blocks)
+        if tries:
+            tried = _tried_blocks(products.n_blocks)
+            products.fill(tried)
+            if not _could_pay(products, tried, ends, settings, ranked, most):
+                return None
+            left = np.delete(left, tried)
+        in_pieces(lambda start, stop: products.fill(left[start:stop]), left.size, 1)
         found = _reaching(products, np.arange(rows.n), ends, k, absolute, ranked)
     return None if found is None else _without_many(*found, k + most, rows)
+
+
+def _could_pay(
+    products: ByteProducts,
+    tried: NDArray[np.int64],
+    ends: tuple[float, float],
+    settings: Settings,
+    ranked: Ranked | None,
+    most: float,
+) -> bool:
+    """Whether products of some blocks say that no more than so many rows will be left for each query."""
+    k, n = settings.k, products.squares.size
+    some = (BLOCK * tried[:, np.newaxis] + np.arange(BLOCK)).ravel()
+    some = some[some < n]
+    least = max(1, round(k * some.size / n))
+    found = _reaching(products, some, ends, least, settings.absolute, ranked)
+    if found is None:
+        return False
+    besides = np.where(found[2], some.size, np.diff(found[1]) - least)
+    # Of numbers that lie far apart at their end, as many times as few are wanted are close to these.
+    besides = besides * np.where(besides <= _DISTINCT * some.size, k / least, n / some.size)
+    return bool(np.minimum(besides, _FAR_TOO_MANY * most).mean() <= most)
 
 
 def is_cheap_to_try(rows: Rows, n_queries: int) -> bool:
@@ -195,7 +219,8 @@ def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     if k >= rows.n or not can_round(rows):
         return 0.0
     saved = _time_by_blas(here, rows, n_queries) - _time_by_bytes(here, rows, n_queries)
-    around = n_queries * (here.byte_entry + (rows.n * _INTERVAL + _QUERY) / rows.d) + _AROUND / rows.d
+    # Queries are laid out after they are rounded, which takes as long again.
+    around = n_queries * (2.0 * here.byte_entry + rows.n * here.byte_interval / rows.d) + here.byte_batch / rows.d
     return (rows.n * saved - around) / (n_queries * here.row)
 
 
@@ -210,8 +235,11 @@ def _time_by_bytes(here: Costs, rows: Rows, n_queries: int) -> float:
 
 def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
     dtype = rows.arrays[0].dtype
-    converted = here.convert if dtype.kind != "f" or dtype.itemsize < 4 else 0.0
-    return time_by_blas(here, dtype.itemsize, n_queries, converted)
+    if dtype.kind == "f" and dtype.itemsize >= 4:
+        return time_by_blas(here, dtype.itemsize, n_queries)
+    if here.tiles(n_queries):  # for few of them nobody converts
+        return _WORTHWHILE * (here.convert + n_queries * here.tile)
+    return time_by_blas(here, dtype.itemsize, n_queries, here.convert)
 
 
 def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0) -> float:

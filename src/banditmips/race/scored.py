@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore, map_of
 from banditmips.core.near_best import ROUNDING
 from banditmips.core.passes import pass_dtype
+from banditmips.core.plain import BytesFirst
+from banditmips.core.rows import Rows
 from banditmips.core.scored_batch import ScoresBatch
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.batch import asks_for_time
@@ -18,19 +20,21 @@ from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, exact_sums
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
-from banditmips.race.ranking import WIDER, Ranking, lengths_of
-from banditmips.race.rounded import most_peaked
+from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
+from banditmips.race.rounded import Ranked, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level, less_their_levels
 from banditmips.race.together import MOST_CLOSE
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
-    from banditmips.core.rows import Rows
     from banditmips.core.scored import PlainScores
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["has_scores", "prepare_scores"]
+__all__ = ["bytes_first", "has_scores", "prepare_scores"]
+
+_Close = tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[()] | None
+"""What `BytesFirst.close` gives."""
 
 
 def has_scores(atoms: AtomSet, options: Options) -> bool:
@@ -74,10 +78,61 @@ def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) 
         kind.multiply = partial(_multiply, rows)
         kind.lengths = partial(lengths_of, objective=objective)
         kind.level = less_their_levels if objective == "correlation" else None
-        kind.most_peaked = most_peaked(rows, kind.n_queries, k, options.absolute, options.delta)
+        kind.bytes_first = bytes_first(rows, kind.n_queries, k, options)
+        if not is_product:
+            kind.bytes_first.close = partial(_close_by_scores, rows, ranking, known, _settings(k, options))
     else:
         _choose_ways(kind, rows, k, is_sum_of_products=kind.objective == PRODUCT)
     return True
+
+
+def bytes_first(rows: Rows, n_queries: int, k: int, options: Options) -> BytesFirst:
+    """What asks products of bytes with such atoms for the best of so many queries by inner products."""
+    asked = BytesFirst()
+    asked.most_peaked, asked.delta = most_peaked(rows, n_queries, k, options.absolute, options.delta), options.delta
+    asked.close = partial(_close_by_products, _settings(k, options))
+    return asked
+
+
+def _settings(k: int, options: Options) -> Settings:
+    return Settings(k, options.absolute, options.delta, options.seed)
+
+
+def _close_by_products(
+    settings: Settings, atoms: NDArray[Any], queries: NDArray[Any], norms: NDArray[np.float64] | None, looks: bool
+) -> _Close:
+    """Rows that can be among the best by products of bytes. Atoms come with the queries: nobody keeps them alive."""
+    return _close_of_all(Rows([atoms]), queries, settings, None, looks)
+
+
+def _close_by_scores(
+    rows: Rows,
+    ranking: Ranking,
+    known: Factors,
+    settings: Settings,
+    atoms: NDArray[Any],
+    queries: NDArray[Any],
+    norms: NDArray[np.float64] | None,
+    looks: bool,
+) -> _Close:
+    """The same by scores that follow from products."""
+    assert norms is not None
+
+    def ranked(_: NDArray[np.float64], some: NDArray[np.int64]) -> Scores:
+        return ranking.of_bytes(known, queries, norms, some)
+
+    return _close_of_all(rows, queries, settings, ranked, looks)
+
+
+def _close_of_all(rows: Rows, queries: NDArray[Any], settings: Settings, ranked: Ranked | None, looks: bool) -> _Close:
+    """Do that for queries whose entries have been looked at."""
+    asked = len(queries), settings.k, settings.absolute, settings.delta
+    if looks and not is_cheap_to_try(rows, len(queries)) and are_peaked(rows, np.zeros(1), *asked):
+        return None
+    found = close_by_bytes(rows, queries, settings, ranked, tries=looks)
+    if found is None:
+        return None
+    return () if found[2].any() else found[:2]
 
 
 def _choose_ways(kind: PlainScores, rows: Rows, k: int, is_sum_of_products: bool) -> None:

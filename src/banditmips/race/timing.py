@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.core.answer import Times
-from banditmips.core.byte_products import BLOCK, ByteProducts
+from banditmips.core.byte_products import BLOCK, ByteProducts, reaching_best
 from banditmips.core.certain import ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import Codes
@@ -26,6 +26,8 @@ __all__ = ["measure"]
 
 _N, _D = 1024, 8192
 """Rows and columns of what is read from the cache, or multiplied at once."""
+_SHORT = 64
+"""Entries of rows whose products take next to nothing."""
 
 
 def measure() -> dict[str, float]:
@@ -97,6 +99,17 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         products = ByteProducts(Rows([far]), [np.ones(far.shape[1], dtype=np.float32)] * m, 0)
         return _best_time(partial(products.fill, np.arange(2)))
 
+    def best_by_bytes(n: int, m: int) -> float:
+        numbers = np.random.default_rng(0).standard_normal((n + m, _SHORT), dtype=np.float32)
+        rows, queries = Rows([numbers[:n]]), numbers[n:]
+
+        def work() -> None:
+            products = ByteProducts(rows, [queries], 0)
+            products.fill(np.arange(products.n_blocks))
+            reaching_best(products.products, products.deviations(), products.radii((5.0, 4.0)), 1, False)
+
+        return _best_time(work, 10)
+
     few, many = by_blas(8), by_blas(64)
     # So far apart that other work does not hide the difference.
     some_tiles, more_tiles = by_tiles(4), by_tiles(32)
@@ -104,12 +117,18 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     by_column = by_bytes(16, apart.reshape(-1)[: (4 * _D - 16) * _N].reshape(4 * _D - 16, _N).T) / (2 * BLOCK * 4 * _D)
     product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
     byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * _D * (64 - 16))
+    byte_entry = max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product)
+    # With next to no products, and with as few as there can be.
+    batch, whole = best_by_bytes(BLOCK, 1), best_by_bytes(_N, 64)
+    intervals = max(whole - batch - _N * _SHORT * (byte_entry + 64 * byte_product), 0.5 * whole)
     return {
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
         "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
         "byte_product": byte_product,
-        "byte_entry": max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product),
+        "byte_entry": byte_entry,
+        "byte_interval": intervals / (_N * 64),
+        "byte_batch": batch,
         "byte_column_entry": max(by_column - 16 * byte_product, byte_product),
     }
 

@@ -28,7 +28,7 @@ from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
 from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
-from banditmips.race.rounded import Close, Scores, are_peaked, close_by_bytes, is_cheap_to_try
+from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
 
@@ -226,8 +226,8 @@ class Together:
         def ranked(squares: NDArray[np.float64], atoms: NDArray[np.int64]) -> Scores | None:
             return self._ranking.by_bytes(squares, atoms, queries, measured.norms)
 
-        settings = self._k, options.absolute, options.delta, options.seed, self._n_all
-        return close_by_bytes(self._rows, queries, *settings, None if objective == "inner_product" else ranked)
+        settings = Settings(self._k, options.absolute, options.delta, options.seed, self._n_all)
+        return close_by_bytes(self._rows, queries, settings, None if objective == "inner_product" else ranked)
 
     def _close(
         self,
