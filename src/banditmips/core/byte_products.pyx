@@ -194,8 +194,13 @@ cdef class ByteProducts:
         cdef bm_fetched next
         cdef const int8_t* atoms
         queries.n_groups = self.n_groups
-        next.stride_bytes, next.n_rows = self.rows.segments[0].row_stride, BM_BYTES_ABREAST if by_row else 0
-        next.size = max(BM_BYTE_STRETCH * self.rows.segments[0].column_stride - <int64_t> FETCHED, <int64_t> 0)
+        if by_row:
+            next.stride_bytes, next.n_rows = self.rows.segments[0].row_stride, BM_BYTES_ABREAST
+            next.size = max(BM_BYTE_STRETCH * self.rows.segments[0].column_stride - <int64_t> FETCHED, <int64_t> 0)
+        else:
+            next.stride_bytes = self.rows.segments[0].column_stride
+            next.n_rows = BM_BYTE_STRETCH // 2 * BM_BYTES_ABREAST // BM_BYTE_ATOMS
+            next.size = count * self.rows.segments[0].row_stride
         layout.of_atom, layout.of_four = self.pitch if by_row else 4, 4 if by_row else 4 * BM_BYTE_ATOMS
         memset(sums, 0, BM_BYTE_ATOMS * BM_BYTE_QUERIES * sizeof(double))
         memset(known, 0, sizeof(known))
@@ -210,7 +215,7 @@ cdef class ByteProducts:
                             room + i * self.pitch + (s - begin) * BM_BYTE_STRETCH, &known[(s - begin) * BM_BYTE_ATOMS + i],
                         )
             else:
-                self._round_columns(start, count, begin, <int32_t*> room, numbers, known)
+                self._round_columns(start, next_start, begin, <int32_t*> room, numbers, known)
             for s in range(begin, end):
                 queries.bytes, queries.steps = &self.query_bytes[s, 0], &self.query_steps[s, 0]
                 queries.shifts = &self.query_shifts[s, 0]
@@ -223,7 +228,11 @@ cdef class ByteProducts:
                     self._squares[start + i] += of_atom.squares
                 i = 0
                 while i < count:
-                    next.first = self._after(start, next_start, i, s) + FETCHED
+                    if by_row:
+                        next.first = self._after(start, next_start, i, s) + FETCHED
+                    else:  # the second half of the columns, an eighth of it with each
+                        next.first = self._columns_after(start, next_start, s)
+                        next.first += (BM_BYTE_STRETCH // 2 + i // BM_BYTES_ABREAST * next.n_rows) * next.stride_bytes
                     bm_kernels().byte_products(
                         atoms + i * layout.of_atom, &layout, &known[(s - begin) * BM_BYTE_ATOMS + i], &queries, &next,
                         sums + i * BM_BYTE_QUERIES,
@@ -257,10 +266,10 @@ cdef class ByteProducts:
         bm_kernels().row_bytes(<const float*> source, count, &dither, after, room, known)
 
     cdef void _round_columns(
-        self, int64_t start, int64_t count, int64_t stretch, int32_t* room, float* numbers, bm_bytes* known
+        self, int64_t start, int64_t next_start, int64_t stretch, int32_t* room, float* numbers, bm_bytes* known
     ) noexcept nogil:
         cdef const Segment* segment = &self.rows.segments[0]
-        cdef int64_t first = stretch * BM_BYTE_STRETCH
+        cdef int64_t first = stretch * BM_BYTE_STRETCH, count = min(<int64_t> BM_BYTE_ATOMS, self.n - start)
         cdef int64_t width = min(<int64_t> BM_BYTE_STRETCH, self.d - first)
         cdef const char* source = segment.base + start * segment.row_stride + first * segment.column_stride
         cdef bm_dither dither = self._dither_of_atoms(first)
@@ -268,10 +277,18 @@ cdef class ByteProducts:
             bm_kernels().copy_columns_f32(source, segment.column_stride, count, width, numbers)
         else:
             bm_kernels().copy_columns_f64(source, segment.column_stride, count, width, numbers)
-        cdef const char* next = source + width * segment.column_stride
-        if first + width == self.d:
-            next = segment.base + (start + count) * segment.row_stride
-        bm_kernels().column_bytes(numbers, width, &dither, next, segment.column_stride, room, known)
+        bm_kernels().column_bytes(
+            numbers, width, &dither, self._columns_after(start, next_start, stretch), segment.column_stride, room, known
+        )
+
+    cdef const char* _columns_after(self, int64_t start, int64_t next_start, int64_t stretch) noexcept nogil:
+        """Which columns of a block, or of the next block, will be rounded after a stretch has been multiplied."""
+        cdef const Segment* segment = &self.rows.segments[0]
+        if stretch + 1 < self.n_stretches:
+            stretch += 1
+        else:
+            start, stretch = next_start, 0
+        return segment.base + start * segment.row_stride + stretch * BM_BYTE_STRETCH * segment.column_stride
 
     cdef bm_dither _dither_of_atoms(self, int64_t first) noexcept nogil:
         cdef bm_dither dither

@@ -153,6 +153,60 @@ COPY_COLUMNS(float, f32)
 COPY_COLUMNS(double, f64)
 #undef COPY_COLUMNS
 
+#if BM_VECTOR_BYTES == 64
+
+/* Sixteen atoms of `column_bytes`, of which number j of atom i is at v[j * BM_BYTE_ATOMS + i] */
+static void sixteen_column_bytes(const float *restrict v, int64_t count, const struct bm_dither *dither,
+                                 const char *next, int64_t stride_bytes, int32_t *restrict fours, struct bm_bytes *out) {
+    enum { ATOMS = 16 };
+    const __m512i size_bits = _mm512_set1_epi32(INT32_MAX), one = _mm512_set1_epi8(1);
+    __m512i sizes = _mm512_setzero_si512(), total = sizes, levelled = sizes;
+    for (int64_t j = 0; j < count; j++)
+        sizes = _mm512_max_epu32(sizes, _mm512_and_si512(_mm512_loadu_si512(v + j * BM_BYTE_ATOMS), size_bits));
+    float size[ATOMS], scale[ATOMS], squares[ATOMS];
+    int32_t totals[ATOMS], levels[ATOMS];
+    memcpy(size, &sizes, sizeof size);
+    __mmask16 finite = 0; /* what is not counts as 0 */
+    for (int i = 0; i < ATOMS; i++) {
+        scale[i] = scale_of_bytes(size[i]);
+        finite |= (__mmask16)((isfinite(size[i]) ? 1 : 0) << i);
+    }
+    const __m512 scales = _mm512_loadu_ps(scale);
+    __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+    for (int64_t j = 0; j < count; j += 4) {
+        const int64_t n = count - j < 4 ? count - j : 4;
+        __m512i x[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+        uint32_t level = 0;
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) {
+            if (r >= n) break;
+            if (j < count / 2) PREFETCH_LATER(next + (j + r) * stride_bytes);
+            const __m512 y = _mm512_maskz_mul_ps(finite, _mm512_loadu_ps(v + (j + r) * BM_BYTE_ATOMS), scales);
+            sums[r] = _mm512_fmadd_ps(y, y, sums[r]);
+            x[r] = _mm512_add_epi32(_mm512_cvttps_epi32(y), _mm512_set1_epi32(dither->own[j + r]));
+            level |= (uint32_t)dither->levels_of_others[j + r] << 8 * r;
+        }
+        /* The third byte of each is what is kept. */
+        const __m512i first = _mm512_and_si512(_mm512_srli_epi32(x[0], 16), _mm512_set1_epi32(0xff));
+        const __m512i second = _mm512_and_si512(_mm512_srli_epi32(x[1], 8), _mm512_set1_epi32(0xff00));
+        const __m512i third = _mm512_and_si512(x[2], _mm512_set1_epi32(0xff0000));
+        const __m512i fourth = _mm512_and_si512(_mm512_slli_epi32(x[3], 8), _mm512_set1_epi32((int32_t)0xff000000));
+        const __m512i four = _mm512_or_si512(_mm512_or_si512(first, second), _mm512_or_si512(third, fourth));
+        ADD_FOURS(total, one, four);
+        ADD_FOURS(levelled, _mm512_set1_epi32((int32_t)level), four);
+        _mm512_storeu_si512(fours + j / 4 * BM_BYTE_ATOMS, four);
+    }
+    _mm512_storeu_ps(squares, _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])));
+    memcpy(totals, &total, sizeof totals);
+    memcpy(levels, &levelled, sizeof levels);
+    for (int i = 0; i < ATOMS; i++) {
+        finish_bytes(size[i], squares[i], count, &out[i]);
+        out[i].total = totals[i], out[i].levelled = levels[i];
+    }
+}
+
+#else
+
 /* Sixteen atoms of `column_bytes`, of which number j of atom i is at v[j * BM_BYTE_ATOMS + i] */
 static void sixteen_column_bytes(const float *restrict v, int64_t count, const struct bm_dither *dither,
                                  const char *next, int64_t stride_bytes, int32_t *restrict fours, struct bm_bytes *out) {
@@ -174,7 +228,7 @@ static void sixteen_column_bytes(const float *restrict v, int64_t count, const s
         int32_t four[ATOMS] = {0};
         for (int64_t r = 0; r < 4 && j + r < count; r++) {
             const int32_t own = dither->own[j + r], level = dither->levels_of_others[j + r];
-            PREFETCH_LATER(next + (j + r) * stride_bytes);
+            if (j < count / 2) PREFETCH_LATER(next + (j + r) * stride_bytes);
             for (int i = 0; i < ATOMS; i++) {
                 LOAD_UNALIGNED(int32_t, bits, v + (j + r) * BM_BYTE_ATOMS + i);
                 bits &= finite[i];
@@ -195,6 +249,8 @@ static void sixteen_column_bytes(const float *restrict v, int64_t count, const s
         out[i].total = total[i], out[i].levelled = levelled[i];
     }
 }
+
+#endif
 
 static void column_bytes(const float *v, int64_t count, const struct bm_dither *dither, const void *next,
                          int64_t stride_bytes, int32_t *fours, struct bm_bytes *out) {
