@@ -40,6 +40,8 @@ __all__ = ["MOST_CLOSE", "Found", "Measured", "Together", "facts_of"]
 
 MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
+_MOST_PRODUCTS = 1 << 22
+"""Products of a batch that are held at a time, if they are not those of a few queries."""
 _SMALL = 1 << 20
 """Entries of a matrix that is converted as a whole, and not once for each use that is made of it."""
 
@@ -137,16 +139,20 @@ class Together:
         excluded : bool array of shape (n,) or (m, n), or None
             Atoms that take no part.
         """
-        found = []
+        found, start = [], 0
         self._convert(len(queries))
+        asks_bytes = excluded is None and self._may_ask_bytes
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-            for start in range(0, len(queries), TOGETHER):
-                part = slice(start, start + TOGETHER)
+            while start < len(queries):
+                # BLAS lays out the atoms anew for each part.
+                most = TOGETHER if asks_bytes else max(TOGETHER, _MOST_PRODUCTS // self._rows.n)
+                part = slice(start, start + most)
                 out = excluded if excluded is None or excluded.ndim == 1 else excluded[part]
-                some = self._best(queries[part], measured.at(part), out)
+                some = self._best(queries[part], measured.at(part), out, asks_bytes)
                 if some is None:
                     return None
                 found.append(some)
+                asks_bytes, start = asks_bytes and bool(some.n_close.any()), start + most
         return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
 
     def _convert(self, n_queries: int) -> None:
@@ -156,10 +162,12 @@ class Together:
         if is_small and self._dtype == np.float32 and not costs().tiles(n_queries):
             self._rows = Rows([by_row(rows.arrays[0], self._dtype)])
 
-    def _best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
+    def _best(
+        self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None, asks_bytes: bool
+    ) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
         by_columns = self._exact_by_columns(len(queries))
-        by_bytes = self._close_by_bytes(queries, measured) if excluded is None and not by_columns else None
+        by_bytes = self._close_by_bytes(queries, measured) if asks_bytes and not by_columns else None
         if by_columns:
             close = self._everybody(len(queries), excluded)
         elif by_bytes is None:
@@ -207,17 +215,21 @@ class Together:
             return None
         return _replaced((rows, begins), left, close)
 
-    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> Close | None:
-        """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
+    @property
+    def _may_ask_bytes(self) -> bool:
+        """Whether products of bytes can say who is among the best."""
         options, objective = self._options, self._objective
         asks_for_time = options.minimise == "time" and options.budget is None
         if not asks_for_time or self._atoms.removed is not None or objective == "neg_l1":
-            return None
-        if len(queries) == 1:
-            return None  # the atoms are read once for it, and rounding them would take longer
-        if objective == "correlation" and self._atoms.facts is None:
-            return None  # products of bytes tell nothing of means
+            return False
+        return objective != "correlation" or self._atoms.facts is not None  # of means they tell nothing
 
+    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> Close | None:
+        """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
+        options, objective = self._options, self._objective
+        # For one query the atoms are read once, and rounding them would take longer.
+        if len(queries) == 1 or not self._may_ask_bytes:
+            return None
         if not is_cheap_to_try(self._rows, len(queries)):
             peaks = measured.largest * sqrt(self._rows.d) / measured.norms
             if are_peaked(self._rows, peaks, len(peaks), self._k, options.absolute, options.delta):
