@@ -41,14 +41,20 @@ cdef double SPARE = 1.001
 cdef enum:
     CACHE_LINE = 64  # bytes
     GROUP = 16  # queries in a group
+    MOST_KEPT = 1 << 16  # coordinates whose dither is kept for the next search
     FETCHED = 2 * BM_BYTE_STRETCH  # bytes that are fetched from memory while a stretch is rounded
     RUN = 2  # stretches of all rows of a block that are rounded, and then multiplied, while the next are fetched
     APART = 64  # bytes between rounded rows: at a power of two they would push each other out of the cache
     ROUNDED = BM_BYTE_STRETCH + APART  # bytes from one rounded query to the next
 
 
-@lru_cache(maxsize=4)
 def _dithers(seed, d):
+    # What is long is not kept: beside what is done with it, it takes next to nothing.
+    return _kept_dithers(seed, d) if d <= MOST_KEPT else _kept_dithers.__wrapped__(seed, d)
+
+
+@lru_cache(maxsize=4)
+def _kept_dithers(seed, d):
     """Dither of the atoms and of the queries, in units of 2^-16 of a step, and their upper bytes."""
     words = random_words(seed, STREAM, d)
     return (

@@ -17,7 +17,7 @@ from banditmips.race.direct import DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows
 from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, code_times, is_worth_a_race, may_be_certain
-from banditmips.race.rounded import are_likely
+from banditmips.race.rounded import are_likely, times_by_bytes
 from banditmips.race.rules import least_sample
 from banditmips.race.together import Found, Together
 
@@ -213,9 +213,8 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     full, more = times.full, rows.n * rows.d * here.product * max(itemsize / 4, 1.0)
     can_be_bytes = options.objective != "neg_l1" and atoms.removed is None
     if can_be_bytes and are_likely(rows, queries, k, options.absolute, options.delta):
-        n_together = min(m, TOGETHER)
-        full = min(full, rows.n * rows.d * here.bytes_of(itemsize, n_together, not rows.are_contiguous) / n_together)
-        more = min(more, rows.n * rows.d * here.byte_product)
+        shared, own = times_by_bytes(rows, min(m, TOGETHER), k)
+        full, more = min(full, shared / min(m, TOGETHER) + own), min(more, own)
     return Account(full + returned, m, more + returned)
 
 

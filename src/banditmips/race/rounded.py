@@ -28,6 +28,7 @@ __all__ = [
     "is_cheap_to_try",
     "most_peaked",
     "time_by_blas",
+    "times_by_bytes",
 ]
 
 _TRIED = 32
@@ -38,6 +39,8 @@ _LOOKED_AT, _COLUMNS_LOOKED_AT = 8, 4096
 """Atoms whose largest entries are looked at where trying takes more; and how many entries of those by column."""
 _WORTHWHILE = 0.9
 """Part of the time of BLAS that products of bytes may take, with the rows that they cannot tell apart."""
+_BESIDES = 0.3
+"""Rows that are read in vain for each that is returned, where products of bytes are likely (measured: 0.1 to 0.35)."""
 _FAR_TOO_MANY = 4.0
 """A query that leaves so many times the rows that pay counts for no more: BLAS answers it, and not the others."""
 _HEAVIER = 1.5
@@ -214,14 +217,29 @@ def _without_many(
     return close, np.concatenate(([0], np.cumsum(counts))), unknown
 
 
+def times_by_bytes(rows: Rows, n_queries: int, k: int) -> tuple[float, float]:
+    """Nanoseconds of what so many queries share of products of bytes, and of what each takes of them besides.
+
+    The rows that are returned are no part of it, but those that are read in vain are.
+    """
+    here = costs()
+    own = rows.n * rows.d * here.byte_product + _around(here, rows) + _BESIDES * k * rows.d * here.row
+    shared = rows.n * rows.d * (_time_by_bytes(here, rows, n_queries) - n_queries * here.byte_product)
+    return max(shared, 0.0) + here.byte_batch, own
+
+
+def _around(here: Costs, rows: Rows) -> float:
+    """Nanoseconds of a query beside its products: it is rounded, laid out, which takes as long again, and compared."""
+    return 2.0 * rows.d * here.byte_entry + rows.n * here.byte_interval
+
+
 def _most_rows(here: Costs, rows: Rows, n_queries: int, k: int) -> float:
     """How many rows beside the best k may be read for each query, if products of bytes are to take less than BLAS."""
     if k >= rows.n or not can_round(rows):
         return 0.0
     saved = _time_by_blas(here, rows, n_queries) - _time_by_bytes(here, rows, n_queries)
-    # Queries are laid out after they are rounded, which takes as long again.
-    around = n_queries * (2.0 * here.byte_entry + rows.n * here.byte_interval / rows.d) + here.byte_batch / rows.d
-    return (rows.n * saved - around) / (n_queries * here.row)
+    around = n_queries * _around(here, rows) + here.byte_batch
+    return (rows.n * saved - around / rows.d) / (n_queries * here.row)
 
 
 def _rows_for_blas(here: Costs, rows: Rows, n_queries: int) -> float:
