@@ -351,8 +351,8 @@ struct bm_kernels {
     void (*copy_columns_f64)(const void *first, int64_t stride_bytes, int64_t n_atoms, int64_t count, float *room);
 
     /* The same as row_bytes for BM_BYTE_ATOMS atoms that copy_columns has copied: bytes 4 t to 4 t + 3 of atom i are
-     * fours[t * BM_BYTE_ATOMS + i], the first of them the lowest; zeros behind the last. Meanwhile the columns that come
-     * next are fetched from memory: those at `next`, if there is anything there, and so on. */
+     * fours[t * BM_BYTE_ATOMS + i], the first of them the lowest; zeros behind the last. Meanwhile the first half of the
+     * columns that come next is fetched from memory: those at `next`, if there is anything there. */
     void (*column_bytes)(const float *v, int64_t count, const struct bm_dither *dither, const void *next,
                          int64_t stride_bytes, int32_t *fours, struct bm_bytes *out);
 
