@@ -294,17 +294,21 @@ def test_products_of_bytes_are_tried_first_until_they_pay_and_not_asked_where_th
     assert spent == [0.0, 1e-3, 1e-3, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("objective", ["inner_product", "cosine"])
-def test_batches_of_which_some_queries_need_other_products_are_answered_elsewhere(objective, monkeypatch):
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_queries_that_products_of_bytes_leave_have_other_products(objective, monkeypatch):
     monkeypatch.setattr("banditmips.race.scored.most_peaked", lambda *_: 0.0)
     atoms, queries = (rows.astype(np.float32) for rows in numbers(13))
     index = bm.BanditMIPS(objective=objective).fit(atoms)
     first = index.search(queries, k=3)
     (kind,) = index._atom_set.prepared["plain"]
-    asked = []
-    kind.bytes_first.most_peaked, kind.bytes_first.close = np.inf, lambda *given: asked.append(given) or ()
-    for _ in range(2):
+    kind.bytes_first.most_peaked = np.inf
+    for without in ([0], [2, 5], [0, 1, 2, 3, 4], list(range(len(queries)))):
+        counts = np.where(np.isin(np.arange(len(queries)), without), 0, N)
+        close = np.tile(np.arange(N), np.count_nonzero(counts)), np.concatenate(([0], np.cumsum(counts)))
+        kind.bytes_first.close = lambda *_, close=close: close
         found = index.search(queries, k=3)
         assert np.array_equal(found.indices, first.indices)
         assert np.array_equal(found.scores, first.scores)
-    assert len(asked) == 1
+        np.testing.assert_array_equal(found.delta_spent, np.where(counts > 0, 1e-3, 0.0))
+        np.testing.assert_array_equal(found.n_multiplies, first.n_multiplies * (1 + (counts > 0)))
+        assert (found.n_survivors == N).all()

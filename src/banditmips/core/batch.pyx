@@ -14,6 +14,8 @@ from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best, PlainProducts, best_by_products, fill_exact, room_for_best
 from banditmips.core.rows cimport Rows
 
+from banditmips.core.plain import without_rows
+
 cnp.import_array()
 
 
@@ -133,7 +135,6 @@ cdef class PlainBatch(PlainProducts):
             and are_floats(rows, self.type_num)
             and k == self.k
             and are_same(asked, self.asked)
-            and not self.bytes_first.is_closed
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
@@ -147,12 +148,11 @@ cdef class PlainBatch(PlainProducts):
         if n_flat < 0:
             return None
         close = self.bytes_first.ask(atoms, rows, None, n_flat)
-        if self.bytes_first.is_closed:
-            return None
-        if close is None:
+        left = rows if close is None else rows[without_rows(close[1])]
+        if len(left):
             # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
             with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
-                products = np.dot(rows, atoms.T) if self.turns else np.ascontiguousarray(np.dot(atoms, rows.T).T)
+                products = np.dot(left, atoms.T) if self.turns else np.ascontiguousarray(np.dot(atoms, left.T).T)
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
@@ -197,7 +197,7 @@ cdef bint _fill_best(
 ) except -1:
     """Put the best of each query one after another where `best` begins; False where a number is not finite.
 
-    They are those by products, or of the rows that are close.
+    They are of the rows that are close, or those by products, of queries that have no such rows.
     """
     cdef Room room = Room(room_for_best(kind.n, best.k))
     cdef double* start = <double*> room.start
@@ -207,7 +207,9 @@ cdef bint _fill_best(
     cdef const double* of_queries = <const double*> cnp.PyArray_DATA(squares)
     cdef const int64_t[::1] chosen, begins
     cdef const int64_t* some
-    cdef Py_ssize_t t, count
+    cdef bint has_rows = close is not None
+    cdef double* exact = start + 2 * n_blocks(kind.n)  # behind the largest squares
+    cdef Py_ssize_t t, count = 0
     if close is not None:
         chosen, begins = close
     if kind.squares is not None:
@@ -217,10 +219,12 @@ cdef bint _fill_best(
             fill_maxima(known, kind.n, start + n_blocks(kind.n))
         for t in range(kind.n_queries):
             best.count = 0
-            if of_query == NULL:
-                some, count = &chosen[0] + begins[t], begins[t + 1] - begins[t]
-                fill_exact(first, some, count, query, kind.d, start)
-                if not best.add_all(some, start, count):
+            if has_rows:
+                count = begins[t + 1] - begins[t]
+            if count > 0:
+                some = &chosen[0] + begins[t]
+                fill_exact(first, some, count, query, kind.d, exact)
+                if not best.add_all(some, exact, count):
                     return False
             elif not best_by_products(of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start):
                 return False

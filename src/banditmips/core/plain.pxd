@@ -6,7 +6,7 @@ cimport numpy as cnp
 cdef class BytesFirst:
     cdef public double most_peaked, delta
     cdef public object close
-    cdef bint pays, is_closed
+    cdef bint pays
     cdef int n_in_vain
     cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat)
 

@@ -9,8 +9,10 @@ class BytesFirst:
     delta: float
     close: Callable[
         [NDArray[Any], NDArray[Any], NDArray[np.float64] | None, bool],
-        tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[()] | None,
+        tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     ]
+
+def without_rows(begins: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
 class PlainKind:
     def __init__(

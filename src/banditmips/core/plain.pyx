@@ -6,6 +6,8 @@ other work has gone through the caches since the last one.
 
 from cpython.long cimport PyLong_CheckExact
 
+import numpy as np
+
 cimport numpy as cnp
 
 from banditmips.core.maps cimport map_of
@@ -31,10 +33,8 @@ cdef class BytesFirst:
     close : callable
         Takes atoms, queries, their norms unless products are ranked themselves, and whether it is to look first if it could
         pay. Gives the rows that can be among the best, those of one query after those of another, and where those of each
-        query begin, with the end of all; None where BLAS would take less than these rows, and nothing, (), where it would
-        for some queries.
-    is_closed : bool
-        Whether there were such queries: others, who tell them apart, answer batches of this kind.
+        query begin, with the end of all; None where BLAS would take less than these rows. Queries for which it would have
+        no rows.
     """
 
     cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat):
@@ -42,11 +42,15 @@ cdef class BytesFirst:
         if 2 * n_flat <= cnp.PyArray_DIM(queries, 0) or self.n_in_vain >= MOST_IN_VAIN:
             return None
         found = self.close(atoms, queries, norms, not self.pays)
-        self.is_closed = found == ()
         # Looking takes a good part of the time of a small batch, and is left out as long as it goes well.
-        self.n_in_vain = 0 if found else self.n_in_vain + (not self.pays)
-        self.pays = bool(found)
+        self.n_in_vain = 0 if found is not None else self.n_in_vain + (not self.pays)
+        self.pays = found is not None
         return found
+
+
+def without_rows(begins):
+    """Which queries have no rows, by where those of each begin."""
+    return np.flatnonzero(begins[1:] == begins[:-1])
 
 
 cdef class PlainKind:
@@ -105,8 +109,8 @@ cdef class PlainKind:
     cdef object batch_result(self, indices, scores, cnp.ndarray counts, int64_t n_left, by_bytes):
         """The result of a batch that was answered by its products with so many atoms.
 
-        `counts` are the multiplies of each query. Where products of bytes have found who is close, these are given as
-        `by_bytes`: where the rows of each query begin, and delta.
+        `counts` are the multiplies of each query. Where products of bytes have found who is close to some of them, these are
+        given as `by_bytes`: where the rows of each query begin, and delta.
         """
         cdef cnp.npy_intp m = cnp.PyArray_DIM(counts, 0)
         cdef cnp.ndarray survivors = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
@@ -114,15 +118,17 @@ cdef class PlainKind:
         cdef int64_t* left = <int64_t*> cnp.PyArray_DATA(survivors)
         cdef int64_t* multiplies = <int64_t*> cnp.PyArray_DATA(counts)
         cdef const int64_t* begins = NULL
+        cdef double delta = 0.0
         cdef Py_ssize_t t
         if by_bytes is not None:
             places, delta = by_bytes
             begins = <const int64_t*> cnp.PyArray_DATA(places)
-            spent[:] = delta
         for t in range(m):
-            left[t] = n_left if begins == NULL else begins[t + 1] - begins[t]
-            if begins != NULL:
+            left[t] = n_left
+            if begins != NULL and begins[t + 1] > begins[t]:
+                left[t] = begins[t + 1] - begins[t]
                 multiplies[t] += left[t] * (multiplies[t] // n_left)
+                (<double*> cnp.PyArray_DATA(spent))[t] = delta
         fields = self.fields.copy()
         fields["indices"], fields["scores"], fields["n_multiplies"], fields["n_survivors"] = indices, scores, counts, survivors
         fields["n_rounds"] = cnp.PyArray_ZEROS(1, &m, cnp.NPY_INT64, 0)

@@ -13,6 +13,8 @@ from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best
 from banditmips.core.scored cimport PlainScores, close_by, data_of, measure
 
+from banditmips.core.plain import without_rows
+
 cnp.import_array()
 
 
@@ -47,7 +49,7 @@ cdef class ScoresBatch(PlainScores):
             and are_floats(rows, self.type_num)
             and k == self.k
             and are_same(asked, self.asked)
-            and not (self.is_closed or self.bytes_first.is_closed)
+            and not self.is_closed
         )
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
@@ -73,11 +75,10 @@ cdef class ScoresBatch(PlainScores):
         for t in range(m):
             (<double*> cnp.PyArray_DATA(norms))[t] = looked[t].norm
         close = self.bytes_first.ask(atoms, rows, norms, n_flat) if out == NULL else None
-        if self.bytes_first.is_closed:
-            return None
-        if close is None:
+        left = rows if close is None else rows[without_rows(close[1])]
+        if len(left):
             with np.errstate(over="ignore", under="ignore"):
-                products = self.multiply(rows.astype(np.float32 if self.single else np.float64, copy=False))
+                products = self.multiply(left.astype(np.float32 if self.single else np.float64, copy=False))
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
@@ -125,7 +126,7 @@ cdef class ScoresBatch(PlainScores):
     ) except -1:
         """Put the best of each query one after another where `best` begins; False where others have to do it.
 
-        They are those by products, or of the rows that are `given` for each query.
+        They are of the rows that are `given`, or those by products, of queries that have no such rows.
         """
         cdef Room room = Room((self.d + 2 * self.n + 2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
         cdef double* wide = <double*> room.start
@@ -141,9 +142,11 @@ cdef class ScoresBatch(PlainScores):
         if given is not None:
             chosen, begins = given
         for t in range(self.n_queries):
-            if given is not None:
-                some, n_close = &chosen[0] + begins[t], begins[t + 1] - begins[t]
+            n_close = 0 if given is None else begins[t + 1] - begins[t]
+            if n_close > 0:
+                some = &chosen[0] + begins[t]
             else:
+                some = close
                 n_close = (
                     close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, others, close)
                     if self.single else

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bytes_first", "has_scores", "prepare_scores"]
 
-_Close = tuple[NDArray[np.int64], NDArray[np.int64]] | tuple[()] | None
+_Close = tuple[NDArray[np.int64], NDArray[np.int64]] | None
 """What `BytesFirst.close` gives."""
 
 
@@ -130,9 +130,7 @@ def _close_of_all(rows: Rows, queries: NDArray[Any], settings: Settings, ranked:
     if looks and not is_cheap_to_try(rows, len(queries)) and are_peaked(rows, np.zeros(1), *asked):
         return None
     found = close_by_bytes(rows, queries, settings, ranked, tries=looks)
-    if found is None:
-        return None
-    return () if found[2].any() else found[:2]
+    return None if found is None else found[:2]
 
 
 def _choose_ways(kind: PlainScores, rows: Rows, k: int, is_sum_of_products: bool) -> None:
