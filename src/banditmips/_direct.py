@@ -29,6 +29,7 @@ from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
+from banditmips.race.past import Past
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.scored import bytes_first, has_scores, prepare_scores
@@ -85,8 +86,8 @@ def _settings(
 
 
 def _put_first(kind: PlainKind, kinds: list[PlainKind]) -> None:
-    """Put a kind of search before those that are remembered."""
-    kinds.insert(0, kind)
+    """Put a kind of search before those that are remembered, and forget those that nobody uses any more."""
+    kinds[:] = [kind, *(one for one in kinds if one.n_uses != 0)]
     del kinds[_MOST_PLAIN:]
 
 
@@ -117,8 +118,16 @@ def _plain_batch(
     kind.bytes_first = bytes_first(store.rows, m, k, options)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
     if found is not None:
-        _put_first(kind, kinds)
+        _use_till_next_race(kind, kinds, code_search(atoms, k, options).past(m))
     return found
+
+
+def _use_till_next_race(kind: PlainKind, kinds: list[PlainKind], past: Past) -> None:
+    """Use a kind of search, which has answered one, for all others; or for those that are to do without a race."""
+    if not past.allows_races:
+        kind.n_uses = past.n_left_out - 1
+        past.leave_out(past.n_left_out)
+    _put_first(kind, kinds)
 
 
 def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Outcome | None:
@@ -186,20 +195,25 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
     if kind is None:
         return None
     codes, raced = code_search(atom_set, k, options), None
-    if codes.serves and codes.pays(atom_set):
+    if not (codes.serves and codes.pays(atom_set)):
+        if not nothing_to_try(atom_set, k, options, 1):
+            return None
+    elif codes.past().allows_races:
         raced = codes.outcome(atom_set, queries, mask)
         if raced is None:
             return None
+        codes.write_down(raced)
         if not raced.handed_over:
             return of_outcome(raced, k, options.absolute, not atom_set.unchecked, None)
-    elif not nothing_to_try(atom_set, k, options, 1):
-        return None
     assert isinstance(atom_set.store, DenseStore)
+    kinds = atom_set.prepared.setdefault("plain", [])
+    if kind.n_uses == 0:  # used up
+        kinds[:] = [one for one in kinds if one is not kind]
+        kind.n_uses = -1
     found: SearchResult | None = answer_plainly([kind], atom_set.store.array, queries, k, (options,), mask)
     if raced is None or found is None:
-        kinds = atom_set.prepared.setdefault("plain", [])
         if found is not None and kind not in kinds:
-            _put_first(kind, kinds)
+            _use_till_next_race(kind, kinds, codes.past())
         return found
     n_multiplies = found.n_multiplies + raced.n_multiplies
     return replace(found, n_multiplies=n_multiplies, n_rounds=raced.n_rounds, n_survivors=raced.n_survivors)
@@ -229,7 +243,8 @@ def _scored_batch(
         return None
     found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)
     if found is not None:
-        _put_first(kind, atom_set.prepared.setdefault("plain", []))
+        kinds = atom_set.prepared.setdefault("plain", [])
+        _use_till_next_race(kind, kinds, code_search(atom_set, k, options).past(m))
     elif options.objective == "neg_sqeuclidean":
         in_vain.add((k, options.objective, m))  # products that tell nothing are not to be computed twice each time
     return found

@@ -87,6 +87,7 @@ def _run_queries(
     if shared.are_all_there_is:
         found = _all_together(atom_set, rows, k, options, masks, shared)
         if found is not None:
+            codes.past(len(rows)).leave_out()
             return found[0] if single else found
     short = batch_directly(atom_set, queries, k, options) if masks is None else None
     if short is not None:
@@ -207,6 +208,7 @@ def _raced(
 ) -> SearchResult | None:
     """Let queries race as long as that pays, and the others share their products; None if they cannot."""
     begun = list(_with_progress(begin_while_it_pays(begin, account, m, options.n_jobs), m, options.progress))
+    code_search(atom_set, k, options).past(m).add(account.saved)
     if len(begun) == m:
         race_again(begun, lambda i, n: begun[i].begin_again(n), m)
     places = [i for i in range(m) if i >= len(begun) or begun[i].waits]

@@ -82,6 +82,9 @@ static double call_intervals(const struct bm_kernels *k, int64_t n) {
         k->give_up_overflowed(middle, radius, n);
         k->lower_ends(middle, radius, n, some, lower);
         count += k->mark_beaten(middle, radius, n, some, 0.5, 1, beaten);
+        const struct bm_ranked ranked = {some ? known : NULL, some ? known : NULL, 1, 0.5, 1, 2, 3, some};
+        k->root_sums(known, 1, known, 1, n, radius);
+        k->score_ends(middle, radius, n, &ranked, lower, middle);
     }
     while (n_blocks > 0) free(blocks[--n_blocks]);
 #undef NEW
@@ -231,8 +234,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->look_f64(c, n, 0.5, squares, &seen, &rest_of_doubles);
         sum += rest.square + rest_of_doubles.square;
     }
-    k->turn_f32(a, 4, 1, n, floats); /* one row, and one column */
-    k->turn_f64(c, 8 * n, n, 1, doubles);
+    k->turn_f32(a, 4, 1, n, floats, n); /* one row, and one column */
+    k->turn_f64(c, 8 * n, n, 1, doubles, 1);
     for (int64_t j = 0; j < n; j++) {
         x[j] = (float)(j % 29) / 9 - 1.3f;
         dither[j] = (uint8_t)(8 * (j % 31));

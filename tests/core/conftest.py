@@ -65,6 +65,17 @@ class Fetched(ctypes.Structure):
     _fields_ = [("first", POINTER), ("stride_bytes", INT64), ("size", INT64), ("n_rows", INT64)]
 
 
+class Ranked(ctypes.Structure):
+    """`struct bm_ranked`."""
+
+    _fields_ = [
+        ("factors", POINTER),
+        ("offsets", POINTER),
+        *((name, DOUBLE) for name in ("centre", "part", "besides", "below", "above")),
+        ("absolute", INT),
+    ]
+
+
 class ByteQueries(ctypes.Structure):
     """`struct bm_byte_queries`."""
 
@@ -103,7 +114,7 @@ class Kernels(ctypes.Structure):
         ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),
         ("reaching", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, POINTER)),
         *_both_precisions("to", None, INT, POINTER, INT64, INT64, POINTER),
-        *_both_precisions("turn", None, POINTER, INT64, INT64, INT64, POINTER),
+        *_both_precisions("turn", None, POINTER, INT64, INT64, INT64, POINTER, INT64),
         ("gather", ctypes.CFUNCTYPE(None, INT, POINTER, INT64, POINTER, INT64, POINTER)),
         *_every_sparse("sparse_dot", POINTER, POINTER, INT64, POINTER, INT, POINTER),
         *_every_sparse("sparse_add", POINTER, POINTER, INT64, POINTER, POINTER),
@@ -128,6 +139,8 @@ class Kernels(ctypes.Structure):
         ("give_up_overflowed", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64)),
         ("lower_ends", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, INT, POINTER)),
         ("mark_beaten", ctypes.CFUNCTYPE(INT64, POINTER, POINTER, INT64, INT, DOUBLE, DOUBLE, POINTER)),
+        ("root_sums", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER, INT64, INT64, POINTER)),
+        ("score_ends", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT64, POINTER, POINTER, POINTER)),
         *_both_precisions("cell_terms", None, POINTER, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("cell_scatter", DOUBLE, POINTER, POINTER, INT64, DOUBLE),
         ("cell_spread", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, DOUBLE, DOUBLE, POINTER)),
@@ -189,7 +202,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    structs = (Dither, Rest, Fetched, ByteQueries, Certain, CertainQuery, CodeRound)
+    structs = (Dither, Rest, Fetched, ByteQueries, Ranked, Certain, CertainQuery, CodeRound)
     return SimpleNamespace(**functions, **{struct.__name__: struct for struct in structs})
 
 

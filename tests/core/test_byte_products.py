@@ -146,6 +146,22 @@ def test_who_reaches_the_best_by_factors_and_offsets():
         reaching_best(products, deviations, (0.5, 0.5), 1, False, (factors[:2], offsets, none, 0.0, none))
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_those_that_take_no_part_neither_reach_the_best_nor_are_it(own):
+    products, deviations = np.array([[5.0, 9.0, 4.0, 1.0]] * 3), np.full((3, 4), 0.1)
+    excluded = np.array([[False, True, False, False], [True, True, True, False], [False] * 4])
+    wanted = [[0], [3], [1]] if own else [[0]] * 3
+    rows, begins, unknown = reaching_best(
+        products, deviations, (1.0, 1.0), 1, False, None, excluded if own else excluded[0]
+    )
+    assert [some.tolist() for some in np.split(rows, begins[1:-1])] == wanted
+    assert not unknown.any()
+    # A query with fewer candidates than k has none: somebody else counts them.
+    rows, begins, unknown = reaching_best(products, deviations, (1.0, 1.0), 2, False, None, excluded)
+    assert unknown.tolist() == [False, True, False]
+    assert [some.tolist() for some in np.split(rows, begins[1:-1])] == [[0, 2], [], [0, 1]]
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_squares_of_atoms(kind, order):
     atoms = np.asarray(kind(np.random.default_rng(5), (50, 2_500)), dtype=np.float32, order=order)

@@ -98,3 +98,34 @@ def test_what_overflows_says_nothing(kernels, n):
     expected = np.where(np.isfinite(middle), middle, 0.0), np.where(fine, radius, np.inf)
     kernels.give_up_overflowed(middle, radius, n)
     np.testing.assert_array_equal((middle, radius), expected)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n_rows", [1, 2, 20])
+def test_roots_of_weighted_sums(kernels, n, n_rows):
+    rng = np.random.default_rng((n, n_rows))
+    weights, rows, found = rng.random((3, n_rows)), rng.random((n_rows, n)), np.full((3, n), 7.0)
+    kernels.root_sums(weights, 3, rows, n_rows, n, found)
+    np.testing.assert_allclose(found, np.sqrt(weights @ rows), rtol=1e-13)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("n", SIZES)
+def test_ends_of_scores(kernels, n, scaled, absolute):
+    rng = np.random.default_rng(n)
+    products, deviations = rng.normal(size=n), rng.exponential(size=n)
+    factors, offsets, found = rng.exponential(size=n), rng.normal(size=n), np.full((2, n), 7.0)
+    ranked = kernels.Ranked(
+        factors.ctypes.data if scaled else None,
+        offsets.ctypes.data if scaled else None,
+        **{"centre": 1.5, "part": 0.1, "besides": 0.2, "below": 3.0, "above": 4.0, "absolute": absolute},
+    )
+    kernels.score_ends(products, deviations, n, ctypes.addressof(ranked), *found)
+    scores, slack, widths = products, 0.0, deviations
+    if scaled:
+        products, offsets, widths = products * factors, 1.5 * offsets, factors * deviations
+        scores, slack = products - offsets, 0.1 * (np.abs(products) + np.abs(offsets)) + 0.2
+    scores = np.abs(scores) if absolute else scores
+    expected = scores - slack - 3.0 * widths, scores + slack + 4.0 * widths
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -268,9 +268,11 @@ def test_an_atom_less_the_centre(kernels, precision, d, place):
 def test_columns_are_turned_into_rows(kernels, precision, shape, gap):
     n, d = shape
     columns = unaligned(np.random.default_rng(n).normal(size=d * (n + gap)).astype(PRECISIONS[precision]))
-    rows = np.full(n * d + 1, 99, columns.dtype)
-    getattr(kernels, f"turn_{precision}")(columns, (n + gap) * columns.itemsize, n, d, rows)
-    np.testing.assert_array_equal(rows[:-1].reshape(n, d), columns.reshape(d, n + gap)[:, :n].T)
+    rows = np.full(n * (d + gap) + 1, 99, columns.dtype)
+    getattr(kernels, f"turn_{precision}")(columns, (n + gap) * columns.itemsize, n, d, rows, d + gap)
+    found = rows[:-1].reshape(n, d + gap)
+    np.testing.assert_array_equal(found[:, :d], columns.reshape(d, n + gap)[:, :n].T)
+    assert (found[:, d:] == 99).all()
     assert rows[-1] == 99
 
 

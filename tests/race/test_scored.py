@@ -275,7 +275,7 @@ def test_products_of_bytes_are_tried_first_until_they_pay_and_not_asked_where_th
     (kind,) = index._atom_set.prepared["plain"]
     tried, answers = [], []
 
-    def close(atoms, queries, norms, tries):
+    def close(atoms, queries, norms, mask, tries):
         tried.append(tries)
         return answers.pop(0)
 

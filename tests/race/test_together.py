@@ -283,7 +283,10 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     scores[:, 7] = -np.inf
     np.testing.assert_array_equal(found.indices[:, 0], scores.argmax(axis=1))
     assert (found.n_multiplies[:8] < 59 * 4_500).all()
-    assert (found.n_multiplies[8:] == 59 * 4_500).all()
+    assert not found.n_rounds[8:].any()
+    # Products of bytes with all that take part, and the rows that these have left.
+    assert (found.n_multiplies[8:] == (59 + found.n_survivors[8:]) * 4_500).all()
+    assert (found.n_survivors[8:] < 59).all()
 
 
 def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):

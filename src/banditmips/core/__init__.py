@@ -34,7 +34,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     rows          <- kernels, places
     passes        <- kernels, places, rows
     near_best     <- kernels, places, rows, survivors
-    byte_products <- kernels, numbers, places, rows, survivors
+    byte_products <- kernels, near_best, numbers, places, rows
     certain       <- kernels, survivors
     exact         <- certain, rows
     rule          <- kernels, quantiles, source, survivors

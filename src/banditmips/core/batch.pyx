@@ -147,12 +147,12 @@ cdef class PlainBatch(PlainProducts):
         )
         if n_flat < 0:
             return None
-        close = self.bytes_first.ask(atoms, rows, None, n_flat)
+        close = self.bytes_first.ask(atoms, rows, None, None, n_flat)
         left = rows if close is None else rows[without_rows(close[1])]
         if len(left):
             # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
             with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
-                products = np.dot(left, atoms.T) if self.turns else np.ascontiguousarray(np.dot(atoms, left.T).T)
+                products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
@@ -189,6 +189,20 @@ cdef class PlainBatch(PlainProducts):
                 squares[t], counts[t] = moments.squares, self.n * moments.n_nonzero
                 n_flat += moments.largest * moments.largest <= flat * moments.squares
         return n_flat
+
+
+cdef cnp.ndarray _turned(cnp.ndarray products):
+    """A matrix of floats in C order, its columns as rows."""
+    cdef cnp.npy_intp n = cnp.PyArray_DIM(products, 0), m = cnp.PyArray_DIM(products, 1)
+    cdef cnp.npy_intp[2] shape = [m, n]
+    cdef cnp.ndarray rows = cnp.PyArray_SimpleNew(2, shape, cnp.PyArray_TYPE(products))
+    cdef const void* start = cnp.PyArray_DATA(products)
+    with nogil:
+        if cnp.PyArray_TYPE(products) == cnp.NPY_FLOAT:
+            bm_kernels().turn_f32(start, m * sizeof(float), m, n, <float*> cnp.PyArray_DATA(rows), n)
+        else:
+            bm_kernels().turn_f64(start, m * sizeof(double), m, n, <double*> cnp.PyArray_DATA(rows), n)
+    return rows
 
 
 cdef bint _fill_best(

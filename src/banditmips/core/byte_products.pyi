@@ -33,4 +33,5 @@ def reaching_best(
     absolute: bool,
     scores: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float, NDArray[np.float64]]
     | None = None,
+    excluded: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]: ...

@@ -6,7 +6,7 @@ each stretch. The dither belongs to the coordinates and the seed: the same for a
 
 from functools import lru_cache
 
-from libc.math cimport fabs, isfinite, sqrt
+from libc.math cimport INFINITY, isnan, sqrt
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from banditmips.core.kernels cimport (
     BM_BYTE_ATOMS, BM_BYTE_QUERIES, BM_BYTE_STRETCH, BM_BYTES_ABREAST, BM_F32, BM_F64,
-    bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_fetched, bm_kernels,
+    bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_fetched, bm_kernels, bm_ranked,
 )
+from banditmips.core.near_best cimport kth_best, n_blocks
 from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows, Segment
-from banditmips.core.survivors cimport kth_largest
 
 from banditmips.core.numbers import random_words
 
@@ -37,6 +37,9 @@ cdef double VARIANCE = (1.0 + 1.0 / 256.0) ** 2 / 12.0
 """Of a dithered byte's error, in squared steps: it is uniform, and its level stands for 256 values of the dither."""
 cdef double SPARE = 1.001
 """Sums of products in double precision lose less than a thousandth of a radius, here and in exact scores."""
+
+cdef double NOWHERE = -1e300
+"""Lower end of an atom that takes no part: a number, because those that are not finite say something else."""
 
 cdef enum:
     CACHE_LINE = 64  # bytes
@@ -167,7 +170,7 @@ cdef class ByteProducts:
                 )
             # Four bytes of all queries, and then the next four.
             fours = <uint32_t*> &self.query_bytes[s, 0]
-            bm_kernels().turn_f32(rounded, ROUNDED, (count + 3) // 4, GROUP * self.n_groups, <float*> fours)
+            bm_kernels().turn_f32(rounded, ROUNDED, (count + 3) // 4, GROUP * self.n_groups, <float*> fours, GROUP * self.n_groups)
             for j in range((count + 3) // 4 * GROUP * self.n_groups):
                 fours[j] ^= <uint32_t> 0x80808080
 
@@ -245,9 +248,9 @@ cdef class ByteProducts:
                     )
                     i += BM_BYTES_ABREAST
             begin = end
-        for b in range(self.m):
-            for i in range(count):
-                self._products[b, start + i] = sums[i * BM_BYTE_QUERIES + b]
+        bm_kernels().turn_f64(
+            sums, BM_BYTE_QUERIES * sizeof(double), self.m, count, &self._products[0, start], self.n
+        )
 
     cdef const char* _after(self, int64_t start, int64_t next_start, int64_t i, int64_t stretch) noexcept nogil:
         """Which numbers of row i of a block, or of the next block, will be rounded after a stretch has been multiplied."""
@@ -303,12 +306,18 @@ cdef class ByteProducts:
 
     def deviations(self, atoms=None):
         """Sub-Gaussian deviations of the errors of products with all atoms, or with some: one row for each query."""
-        of_atoms = np.asarray(self._variances)
+        cdef const double[:, ::1] variances = self._variances
         if atoms is not None and atoms.size < self.n:
-            of_atoms = of_atoms[:, atoms]
+            variances = np.ascontiguousarray(np.asarray(self._variances)[:, atoms])
         norms, steps = np.asarray(self.query_norms)[:, : self.m], np.asarray(self.query_steps)[:, : self.m]
-        variances = np.square(np.concatenate((norms, steps))).T @ of_atoms
-        return np.sqrt(variances, out=variances)
+        cdef const double[:, ::1] weights = np.ascontiguousarray(np.square(np.concatenate((norms, steps))).T)
+        deviations = np.empty((self.m, variances.shape[1]))
+        cdef double[:, ::1] found = deviations
+        with nogil:
+            bm_kernels().root_sums(
+                &weights[0, 0], self.m, &variances[0, 0], variances.shape[0], variances.shape[1], &found[0, 0]
+            )
+        return deviations
 
     def radii(self, ends):
         """How many deviations an interval reaches, of so many sub-Gaussian ones, with all that is lost by rounding."""
@@ -317,7 +326,8 @@ cdef class ByteProducts:
 
 
 def reaching_best(
-    const double[:, ::1] products, const double[:, ::1] deviations, radii, Py_ssize_t k, bint absolute, scores=None
+    const double[:, ::1] products, const double[:, ::1] deviations, radii, Py_ssize_t k, bint absolute, scores=None,
+    excluded=None
 ):
     """For each query, the atoms whose upper ends reach the k-th largest lower end.
 
@@ -330,53 +340,53 @@ def reaching_best(
         How what is ranked follows from products: the atoms' factors and offsets (of shape (n,), no factor below 0), by what
         the offsets of a query are multiplied (m,), by what part of them the product times the factor, and the offset, may be
         wrong, and by how much what is ranked may be besides (m,).
+    excluded : bool array of shape (n,) or (m, n), or None
+        Atoms that take no part. A query that has fewer than k others is one of which a number is not finite.
 
     Returns
     -------
     The rows, those of one query after those of another; where those of each query begin, with the end of all (an array of
     m + 1); and for which queries a number is not finite, which have none.
     """
-    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, used = 0
-    cdef double below, above, bar, total, part = 0.0, ranked, offset, slack
-    cdef double[::1] lower = np.empty(n), upper = np.empty(n), heap = np.empty(k)
+    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, used = 0, top = 0
+    cdef double bar
+    cdef double[::1] lower = np.empty(n), upper = np.empty(n), nothing = np.zeros(n), room = np.empty(n_blocks(n) + k)
     cdef const double[::1] factors, offsets, centres, besides
-    cdef bint are_products = scores is None
+    cdef const uint8_t[:, ::1] out
+    cdef bm_ranked ranked
+    cdef bint are_products = scores is None, all_take_part = excluded is None
     begin, unknown = np.zeros(m + 1, dtype=np.int64), np.zeros(m, dtype=np.bool_)
     cdef int64_t[::1] begins = begin, places = np.empty(n + 2 * m * k, dtype=np.int64), more
     cdef uint8_t[::1] are_unknown = unknown.view(np.uint8)
     if deviations.shape[0] != m or deviations.shape[1] != n or not 0 < k <= n:
         raise ValueError(f"{m} by {n} products need as many deviations, and at least k = {k} atoms")
-    below, above = radii
+    memset(&ranked, 0, sizeof(ranked))
+    ranked.below, ranked.above = radii
+    ranked.absolute = absolute
     if not are_products:
-        factors, offsets, centres, part, besides = scores
+        factors, offsets, centres, ranked.part, besides = scores
         if not factors.shape[0] == offsets.shape[0] == n or not centres.shape[0] == besides.shape[0] == m:
             raise ValueError(f"factors and offsets must be those of {n} atoms and {m} queries")
+        ranked.factors, ranked.offsets = &factors[0], &offsets[0]
+    if not all_take_part:
+        out = np.ascontiguousarray(np.broadcast_to(excluded, (m, n))).view(np.uint8)
     for b in range(m):
         if used + n > places.shape[0]:
             more = np.empty(2 * places.shape[0] + n, dtype=np.int64)
             memcpy(&more[0], &places[0], used * sizeof(int64_t))
             places = more
-        total = 0.0
         with nogil:
-            if are_products:
+            if not are_products:
+                ranked.centre, ranked.besides = centres[b], besides[b]
+            bm_kernels().score_ends(&products[b, 0], &deviations[b, 0], n, &ranked, &lower[0], &upper[0])
+            if not all_take_part:
                 for t in range(n):
-                    ranked = fabs(products[b, t]) if absolute else products[b, t]
-                    lower[t] = ranked - below * deviations[b, t]
-                    upper[t] = ranked + above * deviations[b, t]
-                    total += lower[t]
-            else:
-                for t in range(n):
-                    ranked, offset = products[b, t] * factors[t], offsets[t] * centres[b]
-                    slack = part * (fabs(ranked) + fabs(offset)) + besides[b]
-                    ranked = fabs(ranked - offset) if absolute else ranked - offset
-                    lower[t] = ranked - slack - below * factors[t] * deviations[b, t]
-                    upper[t] = ranked + slack + above * factors[t] * deviations[b, t]
-                    total += lower[t]
-            are_unknown[b] = not isfinite(total)
-            if isfinite(total):
-                bar = kth_largest(&lower[0], n, k, &heap[0])
-                for t in range(n):
-                    places[used] = t  # and again the next, if it does not reach
-                    used += upper[t] >= bar
+                    if out[b, t]:
+                        lower[t] = NOWHERE
+                        upper[t] = -INFINITY
+            bar = kth_best(&lower[0], n, k, False, &room[0], &room[n_blocks(n)], &top)
+            are_unknown[b] = isnan(bar) or bar == NOWHERE
+            if not are_unknown[b]:
+                used += bm_kernels().reaching(&upper[0], &nothing[0], n, False, bar, &places[used])
             begins[b + 1] = used
     return np.asarray(places[:used]), begin, unknown

@@ -152,9 +152,9 @@ def turn(const real[:, :] values, real[:, ::1] rows):
         return
     with nogil:
         if real is float:
-            bm_kernels().turn_f32(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])
+            bm_kernels().turn_f32(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0], rows.shape[1])
         else:
-            bm_kernels().turn_f64(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0])
+            bm_kernels().turn_f64(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0], rows.shape[1])
 
 
 def sums_of_squares(const real[:, ::1] vectors):

@@ -95,6 +95,16 @@ cdef extern from "c/kernels.h" nogil:
         double *along
         int n_axes
 
+    cdef struct bm_ranked:
+        const double *factors
+        const double *offsets
+        double centre
+        double part
+        double besides
+        double below
+        double above
+        int absolute
+
     cdef struct bm_code_round:
         const float *scales
         const float *errors
@@ -216,10 +226,10 @@ cdef extern from "c/kernels.h" nogil:
         void (*to_f32)(int dtype, const void *src, int64_t stride_bytes, int64_t count, float *dst) noexcept nogil
         void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst) noexcept nogil
         void (*turn_f32)(
-            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows
+            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows, int64_t row_stride
         ) noexcept nogil
         void (*turn_f64)(
-            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows
+            const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows, int64_t row_stride
         ) noexcept nogil
         void (*gather)(
             int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count, double *dst
@@ -271,6 +281,13 @@ cdef extern from "c/kernels.h" nogil:
         int64_t (*mark_beaten)(
             const double *middle, const double *radius, int64_t n, int absolute, double reach, double bar,
             uint8_t *beaten
+        ) noexcept nogil
+        void (*root_sums)(
+            const double *weights, int64_t m, const double *rows, int64_t n_rows, int64_t n, double *out
+        ) noexcept nogil
+        void (*score_ends)(
+            const double *products, const double *deviations, int64_t n, const bm_ranked *ranked, double *lower,
+            double *upper
         ) noexcept nogil
         void (*row_bytes)(
             const float *v, int64_t count, const bm_dither *dither, const void *next, int8_t *bytes, bm_bytes *out

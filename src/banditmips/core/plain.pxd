@@ -8,7 +8,7 @@ cdef class BytesFirst:
     cdef public object close
     cdef bint pays
     cdef int n_in_vain
-    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat)
+    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, mask, Py_ssize_t n_flat)
 
 
 cdef class PlainKind:
@@ -18,6 +18,7 @@ cdef class PlainKind:
     cdef int64_t n, d, few_entries
     cdef int type_num
     cdef bint absolute
+    cdef public int64_t n_uses
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked)
     cdef bint takes(self, mask)
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask)

@@ -8,13 +8,14 @@ class BytesFirst:
     most_peaked: float
     delta: float
     close: Callable[
-        [NDArray[Any], NDArray[Any], NDArray[np.float64] | None, bool],
+        [NDArray[Any], NDArray[Any], NDArray[np.float64] | None, NDArray[np.bool_] | None, bool],
         tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     ]
 
 def without_rows(begins: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
 class PlainKind:
+    n_uses: int
     def __init__(
         self,
         asked: tuple[Any, ...],

@@ -31,17 +31,17 @@ cdef class BytesFirst:
     delta : float
         With which probability they may leave out one that they should not.
     close : callable
-        Takes atoms, queries, their norms unless products are ranked themselves, and whether it is to look first if it could
-        pay. Gives the rows that can be among the best, those of one query after those of another, and where those of each
+        Takes atoms, queries, their norms unless products are ranked themselves, which atoms take no part (or None), and
+        whether it is to look first if it could pay. Gives the rows that can be among the best, those of one query after those of another, and where those of each
         query begin, with the end of all; None where BLAS would take less than these rows. Queries for which it would have
         no rows.
     """
 
-    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, Py_ssize_t n_flat):
+    cdef object ask(self, cnp.ndarray atoms, cnp.ndarray queries, norms, mask, Py_ssize_t n_flat):
         """The rows and where they begin, if so many queries have no large entries that it pays; None if not."""
         if 2 * n_flat <= cnp.PyArray_DIM(queries, 0) or self.n_in_vain >= MOST_IN_VAIN:
             return None
-        found = self.close(atoms, queries, norms, not self.pays)
+        found = self.close(atoms, queries, norms, mask, not self.pays)
         # Looking takes a good part of the time of a small batch, and is left out as long as it goes well.
         self.n_in_vain = 0 if found is not None else self.n_in_vain + (not self.pays)
         self.pays = found is not None
@@ -69,6 +69,11 @@ cdef class PlainKind:
         A query of which no more than one in so many entries is not 0 is of another kind.
     result_type, fields
         What a result is, and those of its fields that are always the same.
+
+    Attributes
+    ----------
+    n_uses : int
+        How many more searches it may answer; as many as there are if it is less than 0.
     """
 
     def __init__(self, tuple asked, shape, int type_num, k, bint absolute, int64_t few_entries, result_type, fields):
@@ -76,7 +81,7 @@ cdef class PlainKind:
             raise ValueError("plain searches are those of float32 or float64")
         self.asked, self.type_num, self.k, self.absolute = asked, type_num, k, absolute
         self.n, self.d = shape
-        self.few_entries, self.result_type, self.fields = few_entries, result_type, fields
+        self.few_entries, self.result_type, self.fields, self.n_uses = few_entries, result_type, fields, -1
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray row, k, tuple asked):
         """Whether these are of this kind."""
@@ -143,7 +148,8 @@ def answer_plainly(list kinds, atoms, row, k, tuple asked, mask=None):
     if not (cnp.PyArray_CheckExact(atoms) and cnp.PyArray_CheckExact(row) and PyLong_CheckExact(k)):
         return None
     for kind in kinds:
-        if kind.takes(mask) and kind.serves(atoms, row, k, asked):
+        if kind.n_uses != 0 and kind.takes(mask) and kind.serves(atoms, row, k, asked):
+            kind.n_uses -= kind.n_uses > 0
             return kind.answer(atoms, row, mask)
     return None
 

@@ -74,7 +74,7 @@ cdef class ScoresBatch(PlainScores):
             return None
         for t in range(m):
             (<double*> cnp.PyArray_DATA(norms))[t] = looked[t].norm
-        close = self.bytes_first.ask(atoms, rows, norms, n_flat) if out == NULL else None
+        close = self.bytes_first.ask(atoms, rows, norms, mask, n_flat)
         left = rows if close is None else rows[without_rows(close[1])]
         if len(left):
             with np.errstate(over="ignore", under="ignore"):

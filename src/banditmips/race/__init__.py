@@ -46,6 +46,7 @@ lines with the files::
     rules        <- sampling
     cached       <- rules, sampled, sampling, schedule
     known
+    past
     situation    <- costs, known, lines, plan, readers, rules, sampled, sampling, schedule
     ways         <- line_reader, lines, rules, sampled, sampling, schedule, situation
     buckets      <- sampled
@@ -55,12 +56,12 @@ lines with the files::
     rounded      <- costs
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
-    code_search  <- atom_set, costs, full, known, plan, rules, situation
+    code_search  <- atom_set, costs, full, known, past, plan, rules, situation
     query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
-    batch        <- costs, direct, full, known, plan, rounded, rules, together
+    batch        <- code_search, costs, direct, full, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together
     sparse       <- atom_set, situation
 
@@ -85,6 +86,8 @@ full, rounded, streamed, passes
     than it reads; of a file as it is read; and the rows that rounding cannot tell from the best.
 atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
+past
+    What races of one kind of search have come to, so that those which never pay are seldom tried.
 code_search, query, direct
     A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
     race, finish; the short way of a plain one.

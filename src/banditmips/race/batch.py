@@ -12,6 +12,7 @@ from banditmips._threads import map_in_order
 from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times
 from banditmips.core.outcome import Outcome
+from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, Waiting, by_all_products
 from banditmips.race.full import can_use_blas
@@ -69,7 +70,8 @@ class Account:
         self._n_won = self._n_lost = 0
 
     @property
-    def _saved(self) -> float:
+    def saved(self) -> float:
+        """What they have saved so far; less than 0 is what they have lost."""
         # Those that wait race again if they are few, and then nobody needs the products that all would share.
         share = self._full_time if 2 * self._n_lost <= self._n_tried else self._more_time
         return self._n_won * share - self._spent
@@ -77,7 +79,7 @@ class Account:
     @property
     def _allowance(self) -> float:
         """What more races may cost."""
-        saved = self._saved
+        saved = self.saved
         return REGRET * self._full_time * self._n_queries + (0.5 * saved if saved > 0.0 else saved)
 
     @property
@@ -87,7 +89,7 @@ class Account:
     @property
     def allows_more(self) -> bool:
         """Whether more races may be tried."""
-        return self._allowance > 0.0 and (self._saved > 0.0 or self._n_tried < _MOST_IN_VAIN)
+        return self._allowance > 0.0 and (self.saved > 0.0 or self._n_tried < _MOST_IN_VAIN)
 
     @property
     def n_allowed(self) -> int:
@@ -97,7 +99,7 @@ class Account:
         if self._spent == 0.0:
             return _FIRST_TRIED
         allowed = max(1, int(self._n_tried * self._allowance / self._spent))
-        return allowed if self._saved > 0.0 else min(allowed, _MOST_IN_VAIN - self._n_tried)
+        return allowed if self.saved > 0.0 else min(allowed, _MOST_IN_VAIN - self._n_tried)
 
     @property
     def are_long(self) -> bool:
@@ -171,6 +173,8 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
     here, itemsize = costs(), atoms.store.dtype.itemsize
     if races_on_codes(atoms, options):
         assert atoms.codes is not None
+        if n_queries > 1 and not code_search(atoms, k, options).past(n_queries).allows_races:
+            return True
         times = shared_times(atoms, n_queries)
         # Certain bounds alone are tried for plain queries, elsewhere.
         is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
@@ -211,8 +215,7 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     assert rows is not None
     itemsize, returned = atoms.store.dtype.itemsize, k * times.row
     full, more = times.full, rows.n * rows.d * here.product * max(itemsize / 4, 1.0)
-    can_be_bytes = options.objective != "neg_l1" and atoms.removed is None
-    if can_be_bytes and are_likely(rows, queries, k, options.absolute, options.delta):
+    if options.objective != "neg_l1" and are_likely(rows, queries, k, options.absolute, options.delta):
         shared, own = times_by_bytes(rows, min(m, TOGETHER), k)
         full, more = min(full, shared / min(m, TOGETHER) + own), min(more, own)
     return Account(full + returned, m, more + returned)
@@ -271,6 +274,7 @@ def _begin_plain(direct: DirectSearch, atoms: AtomSet, rows: NDArray[Any]) -> li
             return list(map_in_order(begin, range(m), n_jobs))
         account = account_of(atoms, rows, direct.k, direct.options, times)
         begun = list(begin_while_it_pays(begin, account, m, n_jobs))
+        code_search(atoms, direct.k, direct.options).past(m).add(account.saved)
         if len(begun) == m:
             race_again(begun, again, m)
     except _NotPlainError:

@@ -20,6 +20,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows, known_of, norms_of
+from banditmips.race.past import Past
 from banditmips.race.plan import NO_TIMES, code_times, file_times, is_worth_a_race
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, less_its_level, map_of_products, map_of_terms
@@ -87,6 +88,7 @@ class CodeSearch:
 
     def __init__(self, atoms: AtomSet, k: int, options: Options) -> None:
         self.options, self._k = options, k
+        self._past: dict[int, Past] = {}
         self._objective, self._code = options.objective, OBJECTIVE_CODES[options.objective]
         rows = index_rows(atoms)
         self.serves = (
@@ -101,6 +103,32 @@ class CodeSearch:
             self._rows, self._known = rows, known_of(atoms)
             self._limits = Limits(options.delta, options.epsilon, options.budget, options.trace)
             self._times = race_times(atoms, options)
+        # Where multiplies, rounds or a budget are asked for, nothing is left out.
+        asks_for_time = options.minimise == "time" and options.budget is None and not options.trace
+        self._forgoes = self.serves and asks_for_time and options.rescore
+
+    def past(self, n_queries: int = 1) -> Past:
+        """What races of such searches have come to, where so many queries came together."""
+        past = self._past.get(n_queries)
+        if past is None:
+            if len(self._past) >= _MOST_KEPT:
+                self._past.clear()
+            past = self._past[n_queries] = Past()
+        return past
+
+    def may_race(self) -> bool:
+        """Whether the next query alone may race; that it may not is written down."""
+        past = self.past()
+        if past.allows_races:
+            return True
+        past.leave_out()
+        return False
+
+    def write_down(self, outcome: Outcome | None) -> None:
+        """Write down what came of the race of a query alone."""
+        if outcome is not None and self._forgoes:
+            saved = 0.0 if outcome.handed_over else self._times.full
+            self.past().add(saved - outcome.time_spent)
 
     def outcome(
         self, atoms: AtomSet, row: NDArray[Any], excluded: NDArray[np.bool_] | None, n_sharing: int = 1

@@ -107,7 +107,7 @@ class DirectSearch:
     """
 
     def __init__(self, atoms: AtomSet, k: int, options: Options, n_queries: int = 1) -> None:
-        self.k, self.options, self.dtype = k, options, atoms.store.dtype
+        self.k, self.options, self.dtype, self._n_queries = k, options, atoms.store.dtype, n_queries
         self.serves = self.is_plain(atoms, k, options)
         self.compiled: Direct | None = None
         self.times: Times | None = None
@@ -238,7 +238,12 @@ class DirectSearch:
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Outcome | Waiting | None:
         assert self.times is not None
-        outcome = code_search(atoms, self.k, self.options).race(atoms, query, alive, self.times)
+        search, alone = code_search(atoms, self.k, self.options), self._n_queries == 1
+        if alone and not search.may_race():
+            return Waiting(query, None)
+        outcome = search.race(atoms, query, alive, self.times)
+        if alone:
+            search.write_down(outcome)
         return outcome if outcome is None or not outcome.waits else Waiting(query, outcome)
 
 

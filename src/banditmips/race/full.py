@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
+from banditmips.atoms.collecting import by_row
 from banditmips.atoms.facts import AtomFacts, length_of, longest
 from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.atoms.protocol import AtomStore
@@ -69,7 +70,8 @@ def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
     """Products of atoms with several queries, one row for each query, by BLAS: whichever way round it is faster."""
     if costs().turns(atoms.itemsize, atoms.strides[1] > atoms.strides[0]):
         return np.asarray(queries @ atoms.T)
-    return np.ascontiguousarray((atoms @ queries.T).T)
+    products = atoms @ queries.T
+    return by_row(products.T, products.dtype)
 
 
 def products_with_all(array: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:

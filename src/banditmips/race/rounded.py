@@ -57,6 +57,8 @@ Scores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], fl
 """How what is ranked follows from products (see `reaching_best`)."""
 Ranked = Callable[[NDArray[np.float64], NDArray[np.int64]], Scores | None]
 """The same from sums of squares of some atoms, and which these are; None where nobody knows."""
+_Asked = tuple[Ranked | None, NDArray[np.bool_] | None]
+"""What is ranked, and which atoms take no part."""
 
 
 class Settings(NamedTuple):
@@ -78,11 +80,17 @@ class Settings(NamedTuple):
 
 
 def close_by_bytes(
-    rows: Rows, queries: NDArray[Any], settings: Settings, ranked: Ranked | None = None, tries: bool = True
+    rows: Rows,
+    queries: NDArray[Any],
+    settings: Settings,
+    ranked: Ranked | None = None,
+    tries: bool = True,
+    excluded: NDArray[np.bool_] | None = None,
 ) -> Close | None:
     """Rows that can be among the best k of each query, up to delta; None where BLAS would take less time than they do.
 
     Products are ranked themselves where there is no `ranked`. Some atoms are tried first, unless that is not wanted.
+    `excluded`, of shape (n,) or (m, n), take no part.
 
     Nothing but time is lost by what is guessed here: who is left out is decided by `core.rule`.
     """
@@ -97,11 +105,11 @@ def close_by_bytes(
         if tries:
             tried = _tried_blocks(products.n_blocks)
             products.fill(tried)
-            if not _could_pay(products, tried, ends, settings, ranked, most):
+            if not _could_pay(products, tried, ends, settings, (ranked, excluded), most):
                 return None
             left = np.delete(left, tried)
         in_pieces(lambda start, stop: products.fill(left[start:stop]), left.size, 1)
-        found = _reaching(products, np.arange(rows.n), ends, k, absolute, ranked)
+        found = _reaching(products, np.arange(rows.n), ends, k, absolute, (ranked, excluded))
     return None if found is None else _without_many(*found, k + most, rows)
 
 
@@ -110,7 +118,7 @@ def _could_pay(
     tried: NDArray[np.int64],
     ends: tuple[float, float],
     settings: Settings,
-    ranked: Ranked | None,
+    asked: _Asked,
     most: float,
 ) -> bool:
     """Whether products of some blocks say that no more than so many rows will be left for each query."""
@@ -118,7 +126,7 @@ def _could_pay(
     some = (BLOCK * tried[:, np.newaxis] + np.arange(BLOCK)).ravel()
     some = some[some < n]
     least = max(1, round(k * some.size / n))
-    found = _reaching(products, some, ends, least, settings.absolute, ranked)
+    found = _reaching(products, some, ends, least, settings.absolute, asked)
     if found is None:
         return False
     besides = np.where(found[2], some.size, np.diff(found[1]) - least)
@@ -190,16 +198,17 @@ def _reaching(
     ends: tuple[float, float],
     k: int,
     absolute: bool,
-    ranked: Ranked | None,
+    asked: _Asked,
 ) -> Close | None:
     """Which of some atoms, whose products are there, reach the best k; None where nobody knows what is ranked."""
-    estimates, squares = products.products, products.squares
+    (ranked, excluded), estimates, squares = asked, products.products, products.squares
     if atoms.size < squares.size:
         estimates, squares = np.ascontiguousarray(estimates[:, atoms]), squares[atoms]
+        excluded = None if excluded is None else excluded[..., atoms]
     scores = None if ranked is None else ranked(squares, atoms)
     if ranked is not None and scores is None:
         return None
-    return reaching_best(estimates, products.deviations(atoms), products.radii(ends), k, absolute, scores)
+    return reaching_best(estimates, products.deviations(atoms), products.radii(ends), k, absolute, scores, excluded)
 
 
 def _without_many(

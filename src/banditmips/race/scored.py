@@ -99,10 +99,15 @@ def _settings(k: int, options: Options) -> Settings:
 
 
 def _close_by_products(
-    settings: Settings, atoms: NDArray[Any], queries: NDArray[Any], norms: NDArray[np.float64] | None, looks: bool
+    settings: Settings,
+    atoms: NDArray[Any],
+    queries: NDArray[Any],
+    norms: NDArray[np.float64] | None,
+    excluded: NDArray[np.bool_] | None,
+    looks: bool,
 ) -> _Close:
     """Rows that can be among the best by products of bytes. Atoms come with the queries: nobody keeps them alive."""
-    return _close_of_all(Rows([atoms]), queries, settings, None, looks)
+    return _close_of_all(Rows([atoms]), queries, settings, (None, excluded), looks)
 
 
 def _close_by_scores(
@@ -113,6 +118,7 @@ def _close_by_scores(
     atoms: NDArray[Any],
     queries: NDArray[Any],
     norms: NDArray[np.float64] | None,
+    excluded: NDArray[np.bool_] | None,
     looks: bool,
 ) -> _Close:
     """The same by scores that follow from products."""
@@ -121,15 +127,21 @@ def _close_by_scores(
     def ranked(_: NDArray[np.float64], some: NDArray[np.int64]) -> Scores:
         return ranking.of_bytes(known, queries, norms, some)
 
-    return _close_of_all(rows, queries, settings, ranked, looks)
+    return _close_of_all(rows, queries, settings, (ranked, excluded), looks)
 
 
-def _close_of_all(rows: Rows, queries: NDArray[Any], settings: Settings, ranked: Ranked | None, looks: bool) -> _Close:
+def _close_of_all(
+    rows: Rows,
+    queries: NDArray[Any],
+    settings: Settings,
+    ranked: tuple[Ranked | None, NDArray[np.bool_] | None],
+    looks: bool,
+) -> _Close:
     """Do that for queries whose entries have been looked at."""
     asked = len(queries), settings.k, settings.absolute, settings.delta
     if looks and not is_cheap_to_try(rows, len(queries)) and are_peaked(rows, np.zeros(1), *asked):
         return None
-    found = close_by_bytes(rows, queries, settings, ranked, tries=looks)
+    found = close_by_bytes(rows, queries, settings, ranked[0], looks, ranked[1])
     return None if found is None else found[:2]
 
 

@@ -141,7 +141,7 @@ class Together:
         """
         found, start = [], 0
         self._convert(len(queries))
-        asks_bytes = excluded is None and self._may_ask_bytes
+        asks_bytes = self._may_ask_bytes
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
             while start < len(queries):
                 # BLAS lays out the atoms anew for each part.
@@ -167,14 +167,14 @@ class Together:
     ) -> Found | None:
         n_close = np.zeros(len(queries), dtype=np.int64)
         by_columns = self._exact_by_columns(len(queries))
-        by_bytes = self._close_by_bytes(queries, measured) if asks_bytes and not by_columns else None
+        by_bytes = self._close_by_bytes(queries, measured, excluded) if asks_bytes and not by_columns else None
         if by_columns:
             close = self._everybody(len(queries), excluded)
         elif by_bytes is None:
             close = self._close(queries, measured.norms, excluded)
         else:
             n_close = np.diff(by_bytes[1])
-            close = self._with_others(queries, measured, by_bytes)
+            close = self._with_others(queries, measured, by_bytes, excluded)
         if close is None:
             return None
         scores = self._exact(queries, measured.largest, *close)
@@ -196,21 +196,27 @@ class Together:
         self, n_queries: int, excluded: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For each query, all rows that take part, and where they begin."""
-        n, removed = self._rows.n, self._atoms.removed
-        if removed is not None:
-            excluded = removed if excluded is None else excluded | removed
+        n = self._rows.n
         everybody = np.tile(np.arange(n), n_queries), n * np.arange(n_queries + 1)
-        return _without(everybody, excluded)
+        return _without(everybody, self._without_removed(excluded))
+
+    def _without_removed(self, excluded: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Atoms that take no part, those that were removed among them."""
+        removed = self._atoms.removed
+        if removed is None or excluded is None:
+            return excluded if removed is None else removed
+        return excluded | removed
 
     def _with_others(
-        self, queries: NDArray[Any], measured: Measured, by_bytes: Close
+        self, queries: NDArray[Any], measured: Measured, by_bytes: Close, excluded: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Rows that are close by products of bytes, and those by other products for queries that have none."""
         rows, begins, unknown = by_bytes
         left = np.flatnonzero(unknown)
         if left.size == 0:
             return rows, begins
-        close = self._close(queries[left], measured.norms[left], None)
+        out = excluded if excluded is None or excluded.ndim == 1 else excluded[left]
+        close = self._close(queries[left], measured.norms[left], out)
         if close is None:
             return None
         return _replaced((rows, begins), left, close)
@@ -220,11 +226,13 @@ class Together:
         """Whether products of bytes can say who is among the best."""
         options, objective = self._options, self._objective
         asks_for_time = options.minimise == "time" and options.budget is None
-        if not asks_for_time or self._atoms.removed is not None or objective == "neg_l1":
+        if not asks_for_time or objective == "neg_l1":
             return False
         return objective != "correlation" or self._atoms.facts is not None  # of means they tell nothing
 
-    def _close_by_bytes(self, queries: NDArray[Any], measured: Measured) -> Close | None:
+    def _close_by_bytes(
+        self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None = None
+    ) -> Close | None:
         """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
         options, objective = self._options, self._objective
         # For one query the atoms are read once, and rounding them would take longer.
@@ -239,7 +247,8 @@ class Together:
             return self._ranking.by_bytes(squares, atoms, queries, measured.norms)
 
         settings = Settings(self._k, options.absolute, options.delta, options.seed, self._n_all)
-        return close_by_bytes(self._rows, queries, settings, None if objective == "inner_product" else ranked)
+        asked = None if objective == "inner_product" else ranked
+        return close_by_bytes(self._rows, queries, settings, asked, excluded=self._without_removed(excluded))
 
     def _close(
         self,
@@ -249,9 +258,7 @@ class Together:
         in_double: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """For each query, the rows that are among the best or too close to tell, and where they begin."""
-        k, objective, removed = self._k, self._objective, self._atoms.removed
-        if removed is not None:
-            excluded = removed if excluded is None else excluded | removed
+        k, objective, excluded = self._k, self._objective, self._without_removed(excluded)
         if objective == "neg_l1":
             return _without(close_by_differences(self._rows, queries, objective, k, excluded), excluded)
         ranked = self._ranked(queries, norms, in_double)

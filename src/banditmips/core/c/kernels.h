@@ -152,6 +152,14 @@ struct bm_byte_queries {
     int n_groups;
 };
 
+/* How what is ranked follows from products: times factors, less offsets times `centre` (both NULL: products themselves).
+ * `part` of both, and `besides`, is what it may be wrong by besides so many deviations below and above. */
+struct bm_ranked {
+    const double *factors, *offsets;
+    double centre, part, besides, below, above;
+    int absolute;
+};
+
 struct bm_kernels {
     const char *name; /* "portable", "avx2" or "avx512" */
 
@@ -238,8 +246,10 @@ struct bm_kernels {
     void (*to_f64)(int dtype, const void *src, int64_t stride_bytes, int64_t count, double *dst);
 
     /* rows[i * n_columns + j] = number i of the column at columns + j * stride_bytes, whose numbers lie together */
-    void (*turn_f32)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows);
-    void (*turn_f64)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows);
+    void (*turn_f32)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, float *rows,
+                     int64_t row_stride);
+    void (*turn_f64)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows,
+                     int64_t row_stride);
 
     /* dst[j] = number at row + coordinates[j] * stride_bytes */
     void (*gather)(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,
@@ -321,6 +331,13 @@ struct bm_kernels {
     void (*lower_ends)(const double *middle, const double *radius, int64_t n, int absolute, double *lower);
     int64_t (*mark_beaten)(const double *middle, const double *radius, int64_t n, int absolute, double reach, double bar,
                            uint8_t *beaten);
+
+    /* out[b * n + t] = sqrt(sum over s of weights[b * n_rows + s] * rows[s * n + t]) for b < m */
+    void (*root_sums)(const double *weights, int64_t m, const double *rows, int64_t n_rows, int64_t n, double *out);
+
+    /* Ends of the intervals of n scores that follow from products with these deviations */
+    void (*score_ends)(const double *products, const double *deviations, int64_t n, const struct bm_ranked *ranked,
+                       double *lower, double *upper);
 
     /* ---- Sampled cells ---- */
 

@@ -73,6 +73,8 @@ const struct bm_kernels BM_KERNELS = {
     .give_up_overflowed = give_up_overflowed,
     .lower_ends = lower_ends,
     .mark_beaten = mark_beaten,
+    .root_sums = root_sums,
+    .score_ends = score_ends,
     OF_BOTH(cell_terms)
     .cell_spread = cell_spread,
     OF_BOTH(cell_scatter)

@@ -117,3 +117,48 @@ static int64_t mark_beaten(const double *middle, const double *radius, int64_t n
     for (int64_t t = 0; t < n; t++) count += beaten[t];
     return count;
 }
+
+static void root_sums(const double *weights, int64_t m, const double *rows, int64_t n_rows, int64_t n, double *out) {
+    enum { ATOMS = 4 * LANES_f64 }; /* whose sums stay in registers, and whose rows in the cache for all m */
+    int64_t start = 0;
+    for (; n - start >= ATOMS; start += ATOMS)
+        for (int64_t b = 0; b < m; b++) {
+            v_f64 sums[4];
+            for (int i = 0; i < 4; i++) sums[i] = (v_f64){0};
+            for (int64_t s = 0; s < n_rows; s++) {
+                const double weight = weights[b * n_rows + s], *const row = rows + s * n + start;
+                for (int i = 0; i < 4; i++) sums[i] += weight * load_f64(row + i * LANES_f64);
+            }
+            double *const found = out + b * n + start;
+            for (int i = 0; i < 4; i++) store_f64(found + i * LANES_f64, sums[i]);
+            for (int i = 0; i < ATOMS; i++) found[i] = sqrt(found[i]);
+        }
+    for (; start < n; start++)
+        for (int64_t b = 0; b < m; b++) {
+            double sum = 0;
+            for (int64_t s = 0; s < n_rows; s++) sum += weights[b * n_rows + s] * rows[s * n + start];
+            out[b * n + start] = sqrt(sum);
+        }
+}
+
+static void score_ends(const double *products, const double *deviations, int64_t n, const struct bm_ranked *ranked,
+                       double *lower, double *upper) {
+    const double centre = ranked->centre, part = ranked->part, besides = ranked->besides;
+    const double below = ranked->below, above = ranked->above;
+    const double *const factors = ranked->factors, *const offsets = ranked->offsets;
+    const int absolute = ranked->absolute;
+    if (!factors)
+        for (int64_t t = 0; t < n; t++) {
+            const double middle = absolute ? fabs(products[t]) : products[t];
+            lower[t] = middle - below * deviations[t];
+            upper[t] = middle + above * deviations[t];
+        }
+    else
+        for (int64_t t = 0; t < n; t++) {
+            const double product = products[t] * factors[t], offset = offsets[t] * centre, score = product - offset;
+            const double slack = part * (fabs(product) + fabs(offset)) + besides;
+            const double middle = absolute ? fabs(score) : score, deviation = factors[t] * deviations[t];
+            lower[t] = middle - slack - below * deviation;
+            upper[t] = middle + slack + above * deviation;
+        }
+}

@@ -57,7 +57,8 @@ ALWAYS_INLINE void F(turn_tile)(const char *src, int64_t stride_bytes, REAL *dst
     for (int i = 0; i < LANES; i++) F(store)(dst + i * row_stride, v[i]);
 }
 
-static void F(turn)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, REAL *rows) {
+static void F(turn)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, REAL *rows,
+                    int64_t row_stride) {
     const char *src = columns;
     int64_t j = 0;
     for (; n_columns - j >= LANES; j += LANES) {
@@ -67,13 +68,13 @@ static void F(turn)(const void *columns, int64_t stride_bytes, int64_t n_rows, i
             /* The processor does not see that the next columns will be wanted. */
             for (int c = 0; c < LANES; c++)
                 PREFETCH(tile + (LANES + c) * stride_bytes + i * (int64_t)sizeof(REAL));
-            F(turn_tile)(tile + i * (int64_t)sizeof(REAL), stride_bytes, rows + i * n_columns + j, n_columns);
+            F(turn_tile)(tile + i * (int64_t)sizeof(REAL), stride_bytes, rows + i * row_stride + j, row_stride);
         }
         for (; i < n_rows; i++)
             for (int c = 0; c < LANES; c++)
-                memcpy(rows + i * n_columns + j + c, tile + c * stride_bytes + i * (int64_t)sizeof(REAL), sizeof(REAL));
+                memcpy(rows + i * row_stride + j + c, tile + c * stride_bytes + i * (int64_t)sizeof(REAL), sizeof(REAL));
     }
     for (; j < n_columns; j++)
         for (int64_t i = 0; i < n_rows; i++)
-            memcpy(rows + i * n_columns + j, src + j * stride_bytes + i * (int64_t)sizeof(REAL), sizeof(REAL));
+            memcpy(rows + i * row_stride + j, src + j * stride_bytes + i * (int64_t)sizeof(REAL), sizeof(REAL));
 }
