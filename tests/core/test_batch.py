@@ -5,7 +5,7 @@ import pytest
 
 import banditmips as bm
 from banditmips.core.batch import add_exactly, best_of_each, measure_queries
-from banditmips.core.entries import sums_of_squares
+from banditmips.core.entries import sums_of_rows, sums_of_squares
 from banditmips.core.near_best import close_to_each
 from banditmips.core.rows import Rows
 
@@ -92,6 +92,20 @@ def test_sums_of_squares_are_the_same_in_any_company_and_precision(d):
     np.testing.assert_array_equal(squares, sums_of_squares(vectors.astype(np.float64)))
     np.testing.assert_array_equal(squares, [sums_of_squares(vector[np.newaxis])[0] for vector in vectors])
     assert sums_of_squares(np.empty((2, 0))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("d", [1, 7, 2_048, 5_000])
+def test_sums_of_rows_and_of_squares_about_their_means(d):
+    vectors = (3.0 + np.random.default_rng(d).normal(size=(5, d))).astype(np.float32)
+    totals = sums_of_rows(vectors)
+    np.testing.assert_allclose(totals, vectors.astype(np.longdouble).sum(axis=1).astype(np.float64), rtol=1e-14)
+    np.testing.assert_array_equal(totals, sums_of_rows(vectors.astype(np.float64)))
+    np.testing.assert_array_equal(totals, [sums_of_rows(vector[np.newaxis])[0] for vector in vectors])
+    squares, means = sums_of_squares(vectors, totals / d), totals / d
+    np.testing.assert_array_equal(squares, sums_of_squares(vectors.astype(np.float64) - means[:, np.newaxis]))
+    with pytest.raises(ValueError, match="means"):
+        sums_of_squares(vectors, means[:2])
+    assert sums_of_rows(np.empty((2, 0))).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("k", [9, 10, 11])

@@ -11,9 +11,11 @@ def products(kernels, atoms, query):
     """By column; the room is full of what was there before."""
     n, d = atoms.shape
     matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES[atoms.dtype.str[1:]]], dtype=np.int64)
-    room, sums = np.full(max(24 * min(n, 8192), 2048), np.nan), np.full(n, np.nan)
-    kernels.columns_exact(matrix, query, room, sums)
-    return sums
+    queries = np.atleast_2d(query)
+    room = np.full(max(24 * min(n * len(queries), 8192), 2048), np.nan)
+    sums = np.full((len(queries), n), np.nan)
+    kernels.columns_exact(matrix, queries, len(queries), room, sums)
+    return sums.reshape((*query.shape[:-1], n))
 
 
 def row_by_row(kernels, atoms, query):
@@ -32,6 +34,15 @@ def test_columns_give_the_bits_of_rows(kernels, dtype, d):
     for n in (1, 3, 8, 17, 47):
         atoms = made(dtype, (n, d))
         np.testing.assert_array_equal(products(kernels, atoms, query), row_by_row(kernels, atoms, query))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_several_queries_share_what_is_read(kernels, dtype, m):
+    for n, d in ((1, 5), (17, 300), (47, 2_200), (2_100, 33)):
+        atoms, queries = made(dtype, (n, d)), np.random.default_rng(m).normal(size=(m, d))
+        found = products(kernels, atoms, queries)
+        np.testing.assert_array_equal(found, [products(kernels, atoms, query) for query in queries])
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

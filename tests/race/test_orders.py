@@ -149,7 +149,7 @@ def test_products_either_way_round(turned, dtype, order, monkeypatch):
 @pytest.mark.parametrize("columns", [1e-6, 1e6])
 def test_a_few_queries_column_by_column_or_by_blas(objective, dtype, columns, monkeypatch):
     """Exact sums of all columns, of those of some queries after rough products, or row by row: the same to the bit."""
-    told = replace(Costs(), columns=columns, near_columns=columns, convert=columns)
+    told = replace(Costs(), columns=columns, near_columns=columns, more_columns=columns, convert=columns)
     for module in ("full", "together"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: told)
     atoms, queries = numbers(150, 900, dtype), numbers(4, 900, "f8", seed=1)

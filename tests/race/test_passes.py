@@ -148,9 +148,9 @@ def test_few_rows_are_left_of_data_that_can_be_told_apart(objective):
     atoms, queries = make("f4", n=500, d=2_000)
     together = Together(AtomSet(DenseStore(atoms)), 3, Options(objective=objective))
     for query in queries:
-        norms = together.measure(query[np.newaxis]).norms
+        measured = together.measure(query[np.newaxis])
         with helped_by(2):
-            found, _ = together._close(query[np.newaxis], norms, None)
+            found, _ = together._close(query[np.newaxis], measured, None)
         best = np.argsort(-true_scores(atoms, query, objective))[:3]
         assert set(best) <= set(found)
         assert found.size <= 6

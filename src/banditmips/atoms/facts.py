@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 
 from banditmips.atoms.errors import BadAtomError
 from banditmips.atoms.protocol import AtomStore
-from banditmips.core.entries import sums_of_squares
+from banditmips.core.entries import sums_of_rows, sums_of_squares
 
-__all__ = ["AtomFacts", "derived_scatter", "facts_bytes", "length_of", "lengths", "lengths_of_rows", "longest"]
+__all__ = [
+    "AtomFacts",
+    "derived_scatter",
+    "facts_bytes",
+    "length_of",
+    "lengths",
+    "lengths_of_rows",
+    "longest",
+    "means_of_rows",
+]
 
 _LEAST_SQUARES = 1e-280
 """Sums of squares below this may have lost digits to underflow."""
@@ -95,12 +104,17 @@ def length_of(vector: NDArray[Any]) -> float:
         return float(largest * np.linalg.norm(vector / largest))
 
 
-def lengths_of_rows(vectors: NDArray[Any]) -> NDArray[np.float64] | None:
-    """What `length_of` gives for each row of an array of floats in C order, to the bit.
+def means_of_rows(vectors: NDArray[Any]) -> NDArray[np.float64]:
+    """Means of the rows of an array of floats in C order, each the same in whatever company."""
+    return np.asarray(sums_of_rows(vectors) / max(vectors.shape[1], 1))
+
+
+def lengths_of_rows(vectors: NDArray[Any], means: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:
+    """What `length_of` gives for each row of an array of floats in C order, less its mean if given, to the bit.
 
     None where squares are too large or too small for numbers.
     """
-    squares = sums_of_squares(vectors)
+    squares = sums_of_squares(vectors, means)
     return np.asarray(np.sqrt(squares)) if ((squares >= _LEAST_SQUARES) & (squares < np.inf)).all() else None
 
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-from banditmips.core.kernels cimport BM_F32, BM_STRETCH, bm_kernels, bm_look, bm_rest
+from banditmips.core.kernels cimport BM_F32, BM_F64, BM_STRETCH, bm_kernels, bm_look, bm_rest
 
 cdef enum:
     STRETCH = 1024  # entries of a row that are summed together
@@ -157,21 +157,51 @@ def turn(const real[:, :] values, real[:, ::1] rows):
             bm_kernels().turn_f64(&values[0, 0], values.strides[1], values.shape[0], values.shape[1], &rows[0, 0], rows.shape[1])
 
 
-def sums_of_squares(const real[:, ::1] vectors):
-    """Sums of the vectors' squares, each the same in whatever company: every product and sum is in double precision."""
-    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t, start, count
-    squares = np.zeros(m)
+def sums_of_squares(const real[:, ::1] vectors, means=None):
+    """Sums of the vectors' squares, or of those about numbers of their own (of shape (m,)).
+
+    Each is the same in whatever company: every product, difference and sum is in double precision.
+    """
+    cdef const double[::1] centres
+    if means is not None:
+        centres = means
+        if centres.shape[0] != vectors.shape[0]:
+            raise ValueError(f"{centres.shape[0]} means for {vectors.shape[0]} vectors")
+    squares = np.zeros(vectors.shape[0])
     cdef double[::1] of_squares = squares
     cdef double[BM_STRETCH] wide
+    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t, i, start, count
+    cdef bint have_centres = means is not None
     with nogil:
-        for t in range(m if d else 0):
-            if real is double:
-                of_squares[t] = bm_kernels().dot_exact_f64(&vectors[t, 0], &vectors[t, 0], d)
-                continue
+        for t in range(m):
             start = 0
             while start < d:  # the stretches that such a sum has of its own
                 count = min(<Py_ssize_t> BM_STRETCH, d - start)
-                bm_kernels().to_f64(BM_F32, &vectors[t, start], sizeof(float), count, wide)
+                bm_kernels().to_f64(BM_F32 if real is float else BM_F64, &vectors[t, start], sizeof(real), count, wide)
+                if have_centres:
+                    for i in range(count):
+                        wide[i] = wide[i] - centres[t]
                 of_squares[t] += bm_kernels().dot_exact_f64(wide, wide, count)
                 start += count
     return squares
+
+
+def sums_of_rows(const real[:, ::1] vectors):
+    """Sums of the vectors' entries in double precision, each the same in whatever company."""
+    totals = np.zeros(vectors.shape[0])
+    cdef double[::1] of_rows = totals
+    cdef double[BM_STRETCH] ones
+    cdef Py_ssize_t m = vectors.shape[0], d = vectors.shape[1], t, start, count
+    with nogil:
+        for t in range(BM_STRETCH):
+            ones[t] = 1.0
+        for t in range(m):
+            start = 0
+            while start < d:
+                count = min(<Py_ssize_t> BM_STRETCH, d - start)
+                if real is float:
+                    of_rows[t] += bm_kernels().dot_exact_f32(&vectors[t, start], ones, count)
+                else:
+                    of_rows[t] += bm_kernels().dot_exact_f64(&vectors[t, start], ones, count)
+                start += count
+    return totals

@@ -26,6 +26,7 @@ cdef extern from "c/kernels.h" nogil:
         BM_STRETCH
         BM_COLUMN_ROWS
         BM_COLUMN_ROOM
+        BM_COLUMN_QUERIES
         BM_ROUGH_ROWS
         BM_LANE_TERMS
         BM_BYTE_STRETCH
@@ -182,7 +183,9 @@ cdef extern from "c/kernels.h" nogil:
         void (*sums_exact_f64)(
             int objective, const double **a, int n_rows, const double *b, int64_t d, double *out
         ) noexcept nogil
-        void (*columns_exact)(const bm_columns *m, const double *b, double *room, double *sums) noexcept nogil
+        void (*columns_exact)(
+            const bm_columns *m, const double *b, int n_queries, double *room, double *sums
+        ) noexcept nogil
         void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
         void (*columns_moments_f32)(
             const float *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares

@@ -32,8 +32,9 @@ class Costs:
         processor's cache. The same, multiplied by our own loop on one thread.
     column_stream, column_sweep, near_column_sweep
         The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of float32.
-    columns, near_columns
-        The same for our own loop over columns of any type, which adds up in double precision.
+    columns, near_columns, more_columns
+        The same for our own loop over columns of any type, which adds up in double precision; and for one more of up to
+        four queries that share what is read.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -76,6 +77,7 @@ class Costs:
     near_column_sweep: float = 0.09
     columns: float = 0.23
     near_columns: float = 0.09
+    more_columns: float = 0.06
     product: float = 0.03
     shared: float = 0.3
     turned: float = 1.3
@@ -142,9 +144,16 @@ class Costs:
         double = self.wide_turned_columns if by_column else self.wide_turned
         return (single if itemsize == 4 else double) < 1.0
 
-    def columns_of(self, n_values: int) -> float:
-        """Return what a value costs our own loop over columns that adds up in double precision."""
-        return _between(self.near_columns, self.columns, n_values)
+    def columns_of(self, n_values: int, n_queries: int = 1) -> float:
+        """Return what a value costs our own loop over columns that adds up in double precision, for all queries."""
+        n_readings = self.readings(n_queries)
+        once = _between(self.near_columns, self.columns, n_values)
+        return n_readings * once + (n_queries - n_readings) * min(self.more_columns, once)
+
+    @staticmethod
+    def readings(n_queries: int) -> int:
+        """Return how many times that loop reads all columns for so many queries."""
+        return -(-n_queries // _COLUMN_QUERIES)
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
@@ -155,7 +164,7 @@ class Costs:
 
     def entries_apart(self, n: int, d: int, itemsize: int, n_rows: int) -> float:
         """Return what one number of each of so many rows of atoms in Fortran order costs: for each a cache line."""
-        return n_rows * _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / itemsize
+        return n_rows * _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / max(itemsize, 4)
 
     def column_stream_of(self, n_values: int) -> float:
         """Return what a value of atoms in Fortran order costs BLAS for one query."""
@@ -174,6 +183,8 @@ _NUMPY_CALL = 10_000.0
 """Nanoseconds that a search by way of NumPy takes longer than one compiled call (measured: 15,000 to 25,000)."""
 _LINE = 64
 """Bytes of a cache line."""
+_COLUMN_QUERIES = 4
+"""Queries that share one reading of columns which are added up in double precision."""
 _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""
 _FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhead", "probe_overhead")

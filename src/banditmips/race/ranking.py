@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms.facts import lengths_of_rows
+from banditmips.atoms.facts import lengths_of_rows, means_of_rows
 from banditmips.core.byte_products import OF_SQUARES
 from banditmips.core.near_best import ROUNDING
 from banditmips.race.known import inverse, norms_of, spreads_of
@@ -23,8 +23,6 @@ __all__ = ["WIDER", "Factors", "Ranking", "lengths_of"]
 
 WIDER = 2.0
 """How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
-_CONVERTED = 1 << 15
-"""Entries of queries that are measured together in double precision: they stay in the processor's cache."""
 _OF_DOUBLES = 1e-12
 """Error of what is made of products in double precision, as a part of them: far more than their rounding."""
 
@@ -93,8 +91,7 @@ class Ranking:
         """By what offsets are multiplied for each query."""
         if self._objective != "correlation":
             return np.ones(len(queries))
-        means: NDArray[np.float64] = queries.mean(axis=1, dtype=np.float64)
-        return means
+        return means_of_rows(queries)
 
     def lost(self, norms: NDArray[np.float64], longest: float) -> NDArray[np.float64]:
         """By how much what is ranked may be wrong in double precision, for queries of such norms."""
@@ -113,7 +110,11 @@ class Ranking:
         return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d))
 
     def by_bytes(
-        self, squares: NDArray[np.float64], atoms: NDArray[np.int64], queries: NDArray[Any], norms: NDArray[np.float64]
+        self,
+        squares: NDArray[np.float64],
+        atoms: NDArray[np.int64],
+        centres: NDArray[np.float64],
+        norms: NDArray[np.float64],
     ) -> Scores | None:
         """How scores of some atoms and queries follow from products of bytes, which give the atoms' rough squares."""
         if self._atoms.facts is None:
@@ -121,12 +122,12 @@ class Ranking:
             atoms = np.arange(squares.size)
         else:
             found = self.by_products(None)
-        return None if found is None else self.of_bytes(found, queries, norms, atoms)
+        return None if found is None else self.of_bytes(found, centres, norms, atoms)
 
     def of_bytes(
         self,
         known: Factors,
-        queries: NDArray[Any],
+        centres: NDArray[np.float64],
         norms: NDArray[np.float64],
         atoms: NDArray[np.int64],
     ) -> Scores:
@@ -136,7 +137,7 @@ class Ranking:
         return (
             np.ones(n) if known.factors is None else np.ascontiguousarray(known.factors[atoms]),
             np.zeros(n) if known.offsets is None else np.ascontiguousarray(known.offsets[atoms]),
-            self.centres(queries),
+            centres,
             max(known.error, _OF_DOUBLES),
             self.lost(norms, known.longest),
         )
@@ -176,20 +177,13 @@ class Ranking:
         return Factors.of(factors, totals * factors, squares, error, slack * factors**2)
 
 
-def lengths_of(queries: NDArray[Any], objective: str) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+def lengths_of(
+    queries: NDArray[Any], objective: str, means: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Means and norms of queries, for a correlation of what their means leave of them; None where one is no number."""
-    m, d = queries.shape
     if objective == "cosine":
-        known = lengths_of_rows(queries)
-        return None if known is None else (np.zeros(m), known)
-    means, sizes, step = np.zeros(m), np.empty(m), max(1, _CONVERTED // d)
-    for start in range(0, m, step):
-        part = slice(start, start + step)
-        some = queries[part].astype(np.float64)
-        means[part] = some.mean(axis=1)
-        some -= means[part, np.newaxis]
-        found = lengths_of_rows(some)
-        if found is None:
-            return None
-        sizes[part] = found
-    return means, sizes
+        means, sizes = np.zeros(len(queries)), lengths_of_rows(queries)
+    else:
+        means = means_of_rows(queries) if means is None else means
+        sizes = lengths_of_rows(queries, means)
+    return None if sizes is None else (means, sizes)

@@ -123,9 +123,10 @@ def _close_by_scores(
 ) -> _Close:
     """The same by scores that follow from products."""
     assert norms is not None
+    centres = ranking.centres(queries)
 
     def ranked(_: NDArray[np.float64], some: NDArray[np.int64]) -> Scores:
-        return ranking.of_bytes(known, queries, norms, some)
+        return ranking.of_bytes(known, centres, norms, some)
 
     return _close_of_all(rows, queries, settings, (ranked, excluded), looks)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.dense import DenseStore
-from banditmips.atoms.facts import length_of
+from banditmips.atoms.facts import length_of, means_of_rows
 from banditmips.atoms.packed import PackedStore
 from banditmips.atoms.parts import PartStore, part_sums
 from banditmips.atoms.sparse import SparseStore
@@ -267,7 +267,7 @@ def map_of_terms(atoms: AtomSet, objective: str, query: NDArray[np.float64]) -> 
     assert atoms.facts is not None
     if objective == "cosine":
         return ScoreMap(inverse(norms_of(atoms) * length_of(query)))
-    mean = float(query.mean())
+    mean = float(means_of_rows(query[np.newaxis])[0])
     factors = inverse(spreads_of(atoms) * length_of(query - mean))
     return ScoreMap(factors, -query.size * mean * atoms.facts.means * factors)
 
@@ -350,7 +350,7 @@ def less_its_level(query: NDArray[np.float64]) -> NDArray[np.float64]:
 def less_their_levels(queries: NDArray[Any]) -> NDArray[Any]:
     """Queries, of floats in C order, those that are mostly mean less their means: each as it would be alone."""
     with np.errstate(over="ignore", invalid="ignore"):
-        level = queries.shape[1] * np.square(queries.mean(axis=1, dtype=np.float64))
+        level = queries.shape[1] * np.square(means_of_rows(queries))
         squares, *_ = measure_queries(queries)
         # By rough sums, hence half as much as it takes.
         places = np.flatnonzero(~(level <= 0.5 * MOST_LEVEL * (squares - level)))

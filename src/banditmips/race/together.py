@@ -57,12 +57,15 @@ class Measured(NamedTuple):
         Entries that are multiplied.
     fine
         Which of them are served: not those with few entries, nor with numbers that are hard to square.
+    centres
+        By what the atoms' offsets are multiplied: their means, for correlations.
     """
 
     norms: NDArray[np.float64]
     largest: NDArray[np.float64]
     n_nonzero: NDArray[np.int64]
     fine: NDArray[np.bool_]
+    centres: NDArray[np.float64]
 
     def at(self, places: Any) -> Measured:
         """What is to know of some of them."""
@@ -126,7 +129,7 @@ class Together:
             n_nonzero[:] = self._rows.d
         if self._objective != "inner_product":
             fine &= self._ranking.are_fine(norms)
-        return Measured(norms, largest, n_nonzero, fine)
+        return Measured(norms, largest, n_nonzero, fine, self._ranking.centres(queries))
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         """Find the best k of each query; None where they have to be answered in another way.
@@ -171,26 +174,28 @@ class Together:
         if by_columns:
             close = self._everybody(len(queries), excluded)
         elif by_bytes is None:
-            close = self._close(queries, measured.norms, excluded)
+            close = self._close(queries, measured, excluded)
         else:
             n_close = np.diff(by_bytes[1])
             close = self._with_others(queries, measured, by_bytes, excluded)
         if close is None:
             return None
-        scores = self._exact(queries, measured.largest, *close)
+        scores = self._exact(queries, measured, *close)
         best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
 
     def _exact_by_columns(self, n_queries: int) -> bool:
         """Whether exact products of all columns take less than any others and, after them, the rows of the best."""
         rows, here = self._rows, costs()
-        if not rows.are_columns or self._code != PRODUCT or n_queries == 1 or self._atoms.facts is None:
+        if not rows.are_columns or self._code != PRODUCT or n_queries == 1:
+            return False
+        if self._objective in WITHOUT_LENGTHS and self._atoms.facts is None:  # norms would be wanted of all, too
             return False
         n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
         apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
         by_blas = min(here.shared + n_queries * here.product, n_queries * here.column_stream_of(rows.n * rows.d))
         by_blas += 0.0 if can_use_blas(rows.arrays[0]) else here.convert
-        return n_queries * rows.n * column_time(rows) <= rows.n * by_blas + apart
+        return rows.n * column_time(rows, n_queries) <= rows.n * by_blas + apart
 
     def _everybody(
         self, n_queries: int, excluded: NDArray[np.bool_] | None
@@ -216,7 +221,7 @@ class Together:
         if left.size == 0:
             return rows, begins
         out = excluded if excluded is None or excluded.ndim == 1 else excluded[left]
-        close = self._close(queries[left], measured.norms[left], out)
+        close = self._close(queries[left], measured.at(left), out)
         if close is None:
             return None
         return _replaced((rows, begins), left, close)
@@ -244,16 +249,16 @@ class Together:
                 return None
 
         def ranked(squares: NDArray[np.float64], atoms: NDArray[np.int64]) -> Scores | None:
-            return self._ranking.by_bytes(squares, atoms, queries, measured.norms)
+            return self._ranking.by_bytes(squares, atoms, measured.centres, measured.norms)
 
         settings = Settings(self._k, options.absolute, options.delta, options.seed, self._n_all)
         asked = None if objective == "inner_product" else ranked
-        return close_by_bytes(self._rows, queries, settings, asked, excluded=self._without_removed(excluded))
+        return close_by_bytes(self._rows, queries, settings, asked, True, self._without_removed(excluded))
 
     def _close(
         self,
         queries: NDArray[Any],
-        norms: NDArray[np.float64],
+        measured: Measured,
         excluded: NDArray[np.bool_] | None,
         in_double: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
@@ -261,7 +266,7 @@ class Together:
         k, objective, excluded = self._k, self._objective, self._without_removed(excluded)
         if objective == "neg_l1":
             return _without(close_by_differences(self._rows, queries, objective, k, excluded), excluded)
-        ranked = self._ranked(queries, norms, in_double)
+        ranked = self._ranked(queries, measured, in_double)
         if ranked is None:
             return None
         scores, squares, wide, lost = ranked
@@ -277,14 +282,14 @@ class Together:
             # Products in double precision tell more, and differences all.
             out = excluded if excluded is None or excluded.ndim == 1 else excluded[many]
             if self._dtype == np.float32 and not in_double:
-                others = self._close(queries[many], norms[many], out, in_double=True)
+                others = self._close(queries[many], measured.at(many), out, in_double=True)
             else:
                 others = close_by_differences(self._rows, queries[many], objective, k, out)
             close = None if others is None else _replaced(close, many, others)
         return _without(close, excluded)
 
     def _ranked(
-        self, queries: NDArray[Any], norms: NDArray[np.float64], in_double: bool
+        self, queries: NDArray[Any], measured: Measured, in_double: bool
     ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.float64], NDArray[np.float64] | None] | None:
         """What is ranked by products, the atoms' squares, the queries' norms and what is lost besides.
 
@@ -299,13 +304,13 @@ class Together:
         known = ranking.by_products(moments)
         if known is None:
             return None
-        lost, squares = None, known.squares
+        lost, squares, norms = None, known.squares, measured.norms
         if known.factors is not None:
             products *= known.factors.astype(dtype)
         if known.offsets is not None:
-            products -= np.multiply.outer(ranking.centres(queries).astype(dtype), known.offsets.astype(dtype))
+            products -= np.multiply.outer(measured.centres.astype(dtype), known.offsets.astype(dtype))
         if known.relative is not None:
-            norms, squares = self._with_errors(known, products, norms, queries)
+            norms, squares = self._with_errors(known, products, measured)
         elif objective != "inner_product":
             unit = ROUNDING * float(np.finfo(dtype).eps)
             if objective == "neg_sqeuclidean":
@@ -315,7 +320,7 @@ class Together:
         return products, None if squares is None else squares.astype(dtype), norms, lost
 
     def _with_errors(
-        self, scores: Factors, products: NDArray[Any], norms: NDArray[np.float64], queries: NDArray[Any]
+        self, scores: Factors, products: NDArray[Any], measured: Measured
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Norms of queries and the atoms' squares, larger by what rough factors and offsets make scores wrong by.
 
@@ -324,18 +329,18 @@ class Together:
         """
         assert scores.squares is not None
         assert scores.relative is not None
-        unit = ROUNDING * float(np.finfo(self._dtype).eps)
+        unit, norms = ROUNDING * float(np.finfo(self._dtype).eps), measured.norms
         largest = float((np.abs(products).max(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)).max())
         squares = np.square(np.sqrt(scores.squares) + 2.0 * largest * scores.relative / (WIDER * unit))
         norms = WIDER * norms
         if scores.offsets is not None:
-            norms += scores.error / unit * sqrt(self._rows.d) * np.abs(self._ranking.centres(queries))
+            norms += scores.error / unit * sqrt(self._rows.d) * np.abs(measured.centres)
         return norms, squares
 
     def _exact(
         self,
         queries: NDArray[Any],
-        largest: NDArray[np.float64],
+        measured: Measured,
         close: NDArray[np.int64],
         begins: NDArray[np.int64],
     ) -> NDArray[np.float64] | None:
@@ -354,12 +359,12 @@ class Together:
             assert store.rows is not None
             rows = store.rows
         norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
-        exponents = good_exponents(largest, facts.scale)
-        measured = lengths_of(queries, self._objective)
-        if measured is None:
+        exponents = good_exponents(measured.largest, facts.scale)
+        lengths = lengths_of(queries, self._objective, measured.centres)
+        if lengths is None:
             return None
         # A power of two takes nothing from the digits.
-        means, sizes = np.ldexp(measured[0], exponents), np.ldexp(measured[1], exponents)
+        means, sizes = np.ldexp(lengths[0], exponents), np.ldexp(lengths[1], exponents)
         place = np.repeat(np.arange(len(queries)), np.diff(begins))
         scores: NDArray[np.float64]
         if self._dtype == queries.dtype == np.float32:

@@ -79,7 +79,7 @@ enum { BM_FAR = 1 << 25 /* bytes that no cache is taken to hold */, BM_STRETCH =
 
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
-enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24 };
+enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24, BM_COLUMN_QUERIES = 4 };
 enum { BM_ROUGH_ROWS = 32768 }; /* the same for sums of floats: what is held of so many fits the second cache */
 
 enum {
@@ -193,9 +193,10 @@ struct bm_kernels {
     void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
     void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
-    /* The same for all rows of a matrix by column, whatever its dtype: sums[i] for row i. `room` is for BM_COLUMN_ROOM
-     * numbers of each row, of BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
-    void (*columns_exact)(const struct bm_columns *m, const double *b, double *room, double *sums);
+    /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries: sums[q * n + i]
+     * for query q, which begins at b + q * d, and row i. `room` is for BM_COLUMN_ROOM numbers of each row and query, of
+     * BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
+    void (*columns_exact)(const struct bm_columns *m, const double *b, int n_queries, double *room, double *sums);
 
     /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most
      * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */

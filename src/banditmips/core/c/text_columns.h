@@ -98,104 +98,135 @@ static void F(columns_moments)(const REAL *first, int64_t gap, int64_t n, int64_
 enum { N_SUMS = 2 * LANES_f64, ABREAST = 8 };
 #endif
 
-/* sums += column * b, for `count` columns of one lane, `step` bytes apart; count is a constant wherever this is called */
-ALWAYS_INLINE void F(add_vectors)(const char *a, int64_t step, const double *b, int count, double *sums) {
-    v_f64 sum = load_f64(sums);
+/* What is added to the sums of a lane: columns of it, `step` bytes apart, times numbers of some queries, which are `d` numbers
+ * apart, as their sums are `of_query`. How many columns and queries there are is a constant wherever these are used. */
+#if IS_FLOAT
+struct lane {
+    const char *a;
+    int64_t step;
+    const double *b;
+    int64_t d;
+    double *sums;
+    int64_t of_query;
+};
+#endif
+
+ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int64_t i, int count, int n_queries) {
+    v_f64 sums[BM_COLUMN_QUERIES];
+    for (int q = 0; q < n_queries; q++) sums[q] = load_f64(lane->sums + q * lane->of_query + i);
     for (int c = 0; c < count; c++) {
-        LOAD_UNALIGNED(double, y, b + c * N_SUMS);
-        sum += F(load_wide)((const REAL *)(a + c * step)) * y;
-        IN_ORDER(sum);
+        v_f64 x = F(load_wide)((const REAL *)(lane->a + c * lane->step) + i);
+        KEEP_LOADED(x); /* once for all queries */
+        for (int q = 0; q < n_queries; q++) {
+            LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
+            sums[q] += x * y;
+            IN_ORDER(sums[q]);
+        }
     }
-    store_f64(sums, sum);
+    for (int q = 0; q < n_queries; q++) store_f64(lane->sums + q * lane->of_query + i, sums[q]);
 }
 
 /* The same for n rows. The columns at `next`, `gap` bytes apart, are on their way by the time that they are wanted:
  * processors do not guess across pages. */
-ALWAYS_INLINE void F(add_columns)(const char *a, int64_t step, const double *b, int count, int64_t n, const char *next,
-                                  int64_t gap, double *sums) {
+ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
     enum { SIZE = sizeof(REAL), LINE = 64 / SIZE };
     int64_t i = 0;
     for (; n - i >= LINE; i += LINE) {
         for (int c = 0; c < count; c++) PREFETCH_LATER(next + c * gap + i * SIZE);
-        for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(a + (i + v) * SIZE, step, b, count, sums + i + v);
+        for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(lane, i + v, count, n_queries);
     }
-    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(a + i * SIZE, step, b, count, sums + i);
-    for (; i < n; i++) {
-        double sum = sums[i];
-        for (int c = 0; c < count; c++) {
-            LOAD_UNALIGNED(REAL, x, a + c * step + i * SIZE);
-            LOAD_UNALIGNED(double, y, b + c * N_SUMS);
-            sum += x * y;
-            IN_ORDER(sum);
+    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, i, count, n_queries);
+    for (; i < n; i++)
+        for (int q = 0; q < n_queries; q++) {
+            double sum = lane->sums[q * lane->of_query + i];
+            for (int c = 0; c < count; c++) {
+                LOAD_UNALIGNED(REAL, x, lane->a + c * lane->step + i * SIZE);
+                LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
+                sum += x * y;
+                IN_ORDER(sum);
+            }
+            lane->sums[q * lane->of_query + i] = sum;
         }
-        sums[i] = sum;
-    }
 }
 
-static void F(add_some_columns)(const char *a, int64_t step, const double *b, int count, int64_t n, const char *next,
-                                int64_t gap, double *sums) {
+ALWAYS_INLINE void F(add_for_some)(struct lane lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
     if (count == ABREAST)
-        F(add_columns)(a, step, b, ABREAST, n, next, gap, sums);
+        F(add_columns)(&lane, ABREAST, n_queries, n, next, gap);
     else
-        for (int c = 0; c < count; c++) F(add_columns)(a + c * step, step, b + c * N_SUMS, 1, n, next + c * gap, gap, sums);
+        for (int c = 0; c < count; c++, lane.a += lane.step, lane.b += N_SUMS)
+            F(add_columns)(&lane, 1, n_queries, n, next + c * gap, gap);
+}
+
+static void F(add_some_columns)(const struct lane *lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
+    switch (n_queries) {
+        case 1: F(add_for_some)(*lane, count, 1, n, next, gap); break;
+        case 2: F(add_for_some)(*lane, count, 2, n, next, gap); break;
+        case 3: F(add_for_some)(*lane, count, 3, n, next, gap); break;
+        default: F(add_for_some)(*lane, count, BM_COLUMN_QUERIES, n, next, gap);
+    }
 }
 #endif
 
 #if !IS_FLOAT
 #if BM_VECTOR_BYTES
-/* Add the products of n rows from `a` on with columns `from` to `to`, at most a stretch, to `sums` */
-static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int64_t from, int64_t to,
-                        double *room, double *sums) {
-    double *const wide = room + N_SUMS * n;
-    const int64_t gap = m->column_stride, step = N_SUMS * gap;
-    memset(room, 0, (size_t)(N_SUMS * n) * sizeof *room);
+/* Add the products of n rows from `a` on with columns `from` to `to`, at most a stretch, to the `sums` of each query */
+static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int n_queries, int64_t from,
+                        int64_t to, double *room, double *sums) {
+    double *const wide = room + n_queries * N_SUMS * n;
+    const int64_t gap = m->column_stride;
+    struct lane lane = {.step = N_SUMS * gap, .d = m->d, .of_query = N_SUMS * n};
+    memset(room, 0, (size_t)(n_queries * N_SUMS * n) * sizeof *room);
     for (int64_t group = from; group < to; group += ABREAST * N_SUMS)
-        for (int lane = 0; lane < N_SUMS && group + lane < to; lane++) {
-            const int64_t j = group + lane, n_left = (to - j + N_SUMS - 1) / N_SUMS;
-            const int64_t following = group + ABREAST * (N_SUMS + lane); /* those of the next group, as they lie */
+        for (int l = 0; l < N_SUMS && group + l < to; l++) {
+            const int64_t j = group + l, n_left = (to - j + N_SUMS - 1) / N_SUMS;
+            const int64_t following = group + ABREAST * (N_SUMS + l); /* those of the next group, as they lie */
             const int count = n_left < ABREAST ? (int)n_left : ABREAST;
             const char *at = a + j * gap, *next = following + ABREAST <= m->d ? a + following * gap : at;
+            lane.a = at, lane.b = b + j, lane.sums = room + l * n, lane.step = N_SUMS * gap;
             if (m->dtype == BM_F32 && m->row_stride == sizeof(float))
-                add_some_columns_f32(at, step, b + j, count, n, next, gap, room + lane * n);
+                add_some_columns_f32(&lane, count, n_queries, n, next, gap);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
-                add_some_columns_f64(at, step, b + j, count, n, next, gap, room + lane * n);
+                add_some_columns_f64(&lane, count, n_queries, n, next, gap);
             else if (m->dtype == BM_F32 || (m->dtype >= BM_F16 && m->dtype <= BM_U16)) {
                 /* Their numbers are floats, which take half of the room of doubles. */
                 float *const floats = (float *)wide;
-                for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * step, m->row_stride, n, floats + c * n);
-                const int64_t size = n * (int64_t)sizeof *floats;
-                add_some_columns_f32((const char *)floats, size, b + j, count, n, (const char *)floats, 0, room + lane * n);
+                for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * lane.step, m->row_stride, n, floats + c * n);
+                lane.a = (const char *)floats, lane.step = n * (int64_t)sizeof *floats;
+                add_some_columns_f32(&lane, count, n_queries, n, lane.a, 0);
             } else {
-                for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * step, m->row_stride, n, wide + c * n);
-                const int64_t size = n * (int64_t)sizeof *wide;
-                add_some_columns_f64((const char *)wide, size, b + j, count, n, (const char *)wide, 0, room + lane * n);
+                for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * lane.step, m->row_stride, n, wide + c * n);
+                lane.a = (const char *)wide, lane.step = n * (int64_t)sizeof *wide;
+                add_some_columns_f64(&lane, count, n_queries, n, lane.a, 0);
             }
         }
     /* As sum_in_order does */
-    for (int64_t half = N_SUMS / 2; half > 0; half /= 2)
-        for (int64_t i = 0; i < half * n; i++) room[i] += room[half * n + i];
-    for (int64_t i = 0; i < n; i++) sums[i] += room[i];
+    for (int q = 0; q < n_queries; q++) {
+        double *const own = room + q * N_SUMS * n;
+        for (int64_t half = N_SUMS / 2; half > 0; half /= 2)
+            for (int64_t i = 0; i < half * n; i++) own[i] += own[half * n + i];
+        for (int64_t i = 0; i < n; i++) sums[q * m->n + i] += own[i];
+    }
 }
 #else
 /* The compiler adds up plain numbers as it likes: only row by row they are added as elsewhere. */
-static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int64_t from, int64_t to,
-                        double *room, double *sums) {
+static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int n_queries, int64_t from,
+                        int64_t to, double *room, double *sums) {
     for (int64_t i = 0; i < n; i++) {
         to_f64(m->dtype, a + i * m->row_stride + from * m->column_stride, m->column_stride, to - from, room);
-        sums[i] += dot_exact_f64(room, b + from, to - from);
+        for (int q = 0; q < n_queries; q++) sums[q * m->n + i] += dot_exact_f64(room, b + q * m->d + from, to - from);
     }
 }
 #endif
 
-static void columns_exact(const struct bm_columns *m, const double *b, double *room, double *sums) {
-    const int64_t n_blocks = (m->n + BM_COLUMN_ROWS - 1) / BM_COLUMN_ROWS;
-    memset(sums, 0, (size_t)m->n * sizeof *sums);
+static void columns_exact(const struct bm_columns *m, const double *b, int n_queries, double *room, double *sums) {
+    const int64_t most = BM_COLUMN_ROWS / n_queries, n_blocks = (m->n + most - 1) / most;
+    memset(sums, 0, (size_t)(n_queries * m->n) * sizeof *sums);
     for (int64_t block = 0; block < n_blocks; block++) {
         const int64_t first = m->n * block / n_blocks, last = m->n * (block + 1) / n_blocks;
         const char *a = (const char *)m->base + first * m->row_stride;
         for (int64_t from = 0; from < m->d; from += BM_STRETCH) {
             const int64_t to = m->d - from < BM_STRETCH ? m->d : from + BM_STRETCH;
-            add_stretch(m, a, last - first, b, from, to, room, sums + first);
+            add_stretch(m, a, last - first, b, n_queries, from, to, room, sums + first);
         }
     }
 }
