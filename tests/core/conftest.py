@@ -103,7 +103,7 @@ class Kernels(ctypes.Structure):
         ("largest_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64, INT)),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("sums_exact", None, INT, POINTER, INT, POINTER, INT64, POINTER),
-        ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT, POINTER, POINTER)),
+        ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, INT, POINTER, INT, POINTER, POINTER)),
         ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER)),
         *_both_precisions("columns_moments", None, POINTER, INT64, INT64, INT64, POINTER, POINTER),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER, POINTER),

@@ -7,19 +7,24 @@ DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u4": 8}
 """Places in `enum bm_dtype`."""
 
 
-def products(kernels, atoms, query):
+def products(kernels, atoms, query, objective=0):
     """By column; the room is full of what was there before."""
     n, d = atoms.shape
     matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES[atoms.dtype.str[1:]]], dtype=np.int64)
     queries = np.atleast_2d(query)
     room = np.full(max(24 * min(n * len(queries), 8192), 2048), np.nan)
     sums = np.full((len(queries), n), np.nan)
-    kernels.columns_exact(matrix, queries, len(queries), room, sums)
+    kernels.columns_exact(matrix, objective, queries, len(queries), room, sums)
     return sums.reshape((*query.shape[:-1], n))
 
 
-def row_by_row(kernels, atoms, query):
-    return [kernels.dot_exact_f64(row, query, query.size) for row in np.ascontiguousarray(atoms, dtype=np.float64)]
+def row_by_row(kernels, atoms, query, objective=0):
+    found = []
+    for row in np.ascontiguousarray(atoms, dtype=np.float64):
+        out = np.empty(4)
+        kernels.sums_exact_f64(objective, np.full(4, row.ctypes.data, dtype=np.uintp), 1, query, query.size, out)
+        found.append(out[0])
+    return found
 
 
 def made(dtype, shape):
@@ -27,13 +32,15 @@ def made(dtype, shape):
     return np.asfortranarray((np.abs(values) if dtype[0] == "u" else values).astype(dtype))
 
 
+@pytest.mark.parametrize("objective", [0, 1])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("d", [0, 1, 2, 7, 16, 17, 100, 519, 2_047, 2_048, 2_049, 4_500])
-def test_columns_give_the_bits_of_rows(kernels, dtype, d):
+def test_columns_give_the_bits_of_rows(kernels, dtype, d, objective):
     query = np.random.default_rng(0).normal(size=d)
     for n in (1, 3, 8, 17, 47):
         atoms = made(dtype, (n, d))
-        np.testing.assert_array_equal(products(kernels, atoms, query), row_by_row(kernels, atoms, query))
+        expected = row_by_row(kernels, atoms, query, objective)
+        np.testing.assert_array_equal(products(kernels, atoms, query, objective), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -41,8 +48,10 @@ def test_columns_give_the_bits_of_rows(kernels, dtype, d):
 def test_several_queries_share_what_is_read(kernels, dtype, m):
     for n, d in ((1, 5), (17, 300), (47, 2_200), (2_100, 33)):
         atoms, queries = made(dtype, (n, d)), np.random.default_rng(m).normal(size=(m, d))
-        found = products(kernels, atoms, queries)
-        np.testing.assert_array_equal(found, [products(kernels, atoms, query) for query in queries])
+        for objective in (0, 1):
+            found = products(kernels, atoms, queries, objective)
+            expected = [products(kernels, atoms, query, objective) for query in queries]
+            np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

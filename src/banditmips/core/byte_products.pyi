@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from banditmips.core.rows import Rows
 
 BLOCK: Final = 48
+STRETCH: Final = 1024
 MOST_QUERIES: Final = 64
 OF_SQUARES: Final[float]
 

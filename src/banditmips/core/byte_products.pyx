@@ -24,6 +24,8 @@ from banditmips.core.numbers import random_words
 
 BLOCK = BM_BYTE_ATOMS
 """Atoms that are rounded together."""
+STRETCH = BM_BYTE_STRETCH
+"""Entries that are rounded with one step."""
 MOST_QUERIES = BM_BYTE_QUERIES
 """Queries that are multiplied together, at most."""
 

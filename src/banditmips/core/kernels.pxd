@@ -184,7 +184,7 @@ cdef extern from "c/kernels.h" nogil:
             int objective, const double **a, int n_rows, const double *b, int64_t d, double *out
         ) noexcept nogil
         void (*columns_exact)(
-            const bm_columns *m, const double *b, int n_queries, double *room, double *sums
+            const bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums
         ) noexcept nogil
         void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
         void (*columns_moments_f32)(

@@ -10,7 +10,7 @@ cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_QUERIES,
-    BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_ROUGH_ROWS, BM_STRETCH, bm_columns, bm_kernels,
+    BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_PRODUCTS, BM_ROUGH_ROWS, BM_SQUARES, BM_STRETCH, bm_columns, bm_kernels,
 )
 from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_stretch, add_sums, read_next, read_stretch
 
@@ -201,12 +201,15 @@ cdef class Rows:
 
     def column_products(self, const double[::1] query, int64_t start, int64_t stop):
         """Sum the products of the rows of one matrix by column from row `start` to `stop`, as `scores` does to the bit."""
-        return self.products_of_columns(np.asarray(query)[np.newaxis], start, stop)[0]
+        return self.sums_of_columns(np.asarray(query)[np.newaxis], start, stop, 0)[0]
 
-    def products_of_columns(self, const double[:, ::1] queries, int64_t start, int64_t stop):
-        """Do that for several queries, some of which share what is read: one row of products for each."""
-        if not self.are_columns:
-            raise ValueError("products column by column are those of one matrix by column")
+    def sums_of_columns(self, const double[:, ::1] queries, int64_t start, int64_t stop, int objective):
+        """Do that for several queries, some of which share what is read: one row of sums for each.
+
+        They are of products or, for the objective of squared differences, of those.
+        """
+        if not self.are_columns or objective not in (BM_PRODUCTS, BM_SQUARES):
+            raise ValueError("sums column by column are those of products or squares of one matrix by column")
         if not (0 <= start <= stop <= self.n and queries.shape[1] == self.d):
             raise IndexError(f"rows {start} to {stop} of {self.n}, and {queries.shape[1]} entries for {self.d} columns")
         cdef bm_columns part = self._columns(start, stop)
@@ -219,9 +222,9 @@ cdef class Rows:
             with nogil:
                 while first < m:
                     count = min(m - first, <Py_ssize_t> BM_COLUMN_QUERIES)
-                    bm_kernels().columns_exact(&part, &queries[first, 0], count, &room[0], &sums[first, 0])
+                    bm_kernels().columns_exact(&part, objective, &queries[first, 0], count, &room[0], &sums[first, 0])
                     first += count
-        return out
+        return np.negative(out, out=out) if objective else out
 
     def pair_sums(self, const int64_t[::1] rows, const int64_t[::1] places, queries, int objective):
         """Sum the objective's terms of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.

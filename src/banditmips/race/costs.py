@@ -44,8 +44,9 @@ class Costs:
     byte_product, byte_entry, byte_column_entry
         A product of an atom's byte with a query's, for one of many queries at once; and reading a value and rounding it
         to a byte, of atoms in C order and in Fortran order.
-    byte_interval, byte_batch
-        The interval of such a product and its comparison with the best; and what is around all of it.
+    byte_row, byte_interval, byte_batch
+        What is around rounding and multiplying a stretch of an atom, whatever its length; the interval of a product and
+        its comparison with the best; and what is around all of it.
     convert, tile
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
         of several queries that share it.
@@ -87,7 +88,8 @@ class Costs:
     byte_product: float = 0.005
     byte_entry: float = 0.4
     byte_column_entry: float = 0.7
-    byte_interval: float = 4.0
+    byte_row: float = 40.0
+    byte_interval: float = 3.0
     byte_batch: float = 100_000.0
     convert: float = 0.2
     tile: float = 0.06
@@ -140,9 +142,18 @@ class Costs:
 
     def turns(self, itemsize: int, by_column: bool) -> bool:
         """Whether BLAS takes less for products of queries with atoms than for those of atoms with queries."""
+        return self._turned_of(itemsize, by_column) < 1.0
+
+    def shared_of(self, itemsize: int, by_column: bool) -> float:
+        """Return what BLAS takes of a value of four bytes once for all queries, the faster way round."""
+        few = _TURNED_QUERIES * self.product
+        straight = self.shared + few
+        return max(min(self._turned_of(itemsize, by_column), 1.0) * straight - few, 0.1 * self.shared)
+
+    def _turned_of(self, itemsize: int, by_column: bool) -> float:
         single = self.turned_columns if by_column else self.turned
         double = self.wide_turned_columns if by_column else self.wide_turned
-        return (single if itemsize == 4 else double) < 1.0
+        return single if itemsize == 4 else double
 
     def columns_of(self, n_values: int, n_queries: int = 1) -> float:
         """Return what a value costs our own loop over columns that adds up in double precision, for all queries."""
@@ -183,6 +194,8 @@ _NUMPY_CALL = 10_000.0
 """Nanoseconds that a search by way of NumPy takes longer than one compiled call (measured: 15,000 to 25,000)."""
 _LINE = 64
 """Bytes of a cache line."""
+_TURNED_QUERIES = 8
+"""Queries with which it is measured which way round products are faster; beside more of them it matters less."""
 _COLUMN_QUERIES = 4
 """Queries that share one reading of columns which are added up in double precision."""
 _BYTE_GROUP = 16

@@ -17,9 +17,11 @@ from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.near_best import ROUNDING
 from banditmips.core.rows import Rows
+from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 from banditmips.race.costs import costs
 
 __all__ = [
+    "BY_COLUMNS",
     "LINE",
     "best_of_products",
     "can_stream",
@@ -41,6 +43,8 @@ _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
 _SHARED_ROWS = 3.0
 """Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
+BY_COLUMNS = (PRODUCT, NEG_SQUARED_DIFFERENCE)
+"""Objectives whose terms are added up column by column."""
 LINE = 64
 """Bytes of a cache line."""
 _FAR = 1 << 25
@@ -108,9 +112,9 @@ def exact_sums(
         return sums
     places = np.repeat(np.arange(len(queries)), np.diff(begins))
     taken = queries if scales is None else queries * scales[:, np.newaxis]
-    if not objective and rows.are_columns and _take_less(rows, len(queries), close):
-        products = rows.products_of_columns(np.ascontiguousarray(taken, dtype=np.float64), 0, rows.n)
-        return np.asarray(products[places, close])
+    if objective in BY_COLUMNS and rows.are_columns and _take_less(rows, len(queries), close):
+        of_all = rows.sums_of_columns(np.ascontiguousarray(taken, dtype=np.float64), 0, rows.n, objective)
+        return np.asarray(of_all[places, close])
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
     order = np.argsort(close, kind="stable")
     sums[order] = rows.pair_sums(close[order], places[order], list(taken), objective)

@@ -75,6 +75,8 @@ class Ranking:
 
     def __init__(self, atoms: AtomSet, rows: Rows, objective: str, dtype: np.dtype[Any]) -> None:
         self._atoms, self._rows, self._objective, self._dtype = atoms, rows, objective, dtype
+        # No square of an integer or of a short float is too small for single precision.
+        self._has_no_tiny_numbers = all(array.dtype.itemsize <= 2 or array.dtype.kind in "iu" for array in rows.arrays)
 
     @property
     def fine_norms(self) -> tuple[float, float]:
@@ -168,7 +170,8 @@ class Ranking:
         if self._objective == "cosine":
             factors = inverse(np.sqrt(squared))
             # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
-            squares = np.where(squared > 0.0, squared * factors**2, np.inf)
+            unknown = 0.0 if self._has_no_tiny_numbers else np.inf
+            squares = np.where(squared > 0.0, squared * factors**2, unknown)
             return Factors.of(factors, None, squares, error, np.full(squared.size, error))
         # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
         scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared

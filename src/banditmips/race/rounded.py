@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.core.batch import measure_queries
-from banditmips.core.byte_products import BLOCK, MOST_QUERIES, ByteProducts, can_round, reaching_best
+from banditmips.core.byte_products import BLOCK, MOST_QUERIES, STRETCH, ByteProducts, can_round, reaching_best
 from banditmips.core.quantiles import normal_quantile
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
@@ -257,18 +257,21 @@ def _rows_for_blas(here: Costs, rows: Rows, n_queries: int) -> float:
 
 
 def _time_by_bytes(here: Costs, rows: Rows, n_queries: int) -> float:
-    return here.bytes_of(rows.arrays[0].dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
+    around = here.byte_row * -(-rows.d // STRETCH) / rows.d
+    return around + here.bytes_of(rows.arrays[0].dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
 
 
 def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
     dtype = rows.arrays[0].dtype
     if dtype.kind == "f" and dtype.itemsize >= 4:
-        return time_by_blas(here, dtype.itemsize, n_queries)
+        return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
     if here.tiles(n_queries):  # for few of them nobody converts
         return _WORTHWHILE * (here.convert + n_queries * here.tile)
     return time_by_blas(here, dtype.itemsize, n_queries, here.convert)
 
 
-def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0) -> float:
+def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0, by_column: bool = False) -> float:
     """Nanoseconds that products of bytes may take for an entry: most of what BLAS, and converting for it, do."""
-    return _WORTHWHILE * (converted + max(itemsize / 4, 1.0) * (here.shared + n_queries * here.product))
+    size = max(itemsize, 4)
+    products = here.shared_of(size, by_column) + n_queries * here.product
+    return _WORTHWHILE * (converted + size / 4 * products)

@@ -74,7 +74,7 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
     far, close, few = Rows([tall]), Rows([near[:, :n_near].T]), np.ones(n_columns, dtype=np.float32)
     exact, entries = np.ones(n_columns), np.ones(_N, dtype=np.float32)
     columns = _best_time(lambda: far.column_products(exact, 0, n_tall), 2) / tall.size
-    four = _best_time(lambda: far.products_of_columns(np.ones((4, n_columns)), 0, n_tall), 2) / tall.size
+    four = _best_time(lambda: far.sums_of_columns(np.ones((4, n_columns)), 0, n_tall, 0), 2) / tall.size
     return {
         "columns": columns,
         "more_columns": max(four - columns, 0.1 * four) / 3,
@@ -123,13 +123,17 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     byte_entry = max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product)
     # With next to no products, and with as few as there can be.
     batch, whole = best_by_bytes(BLOCK, 1), best_by_bytes(_N, 64)
-    intervals = max(whole - batch - _N * _SHORT * (byte_entry + 64 * byte_product), 0.5 * whole)
+    filled = ByteProducts(Rows([np.ones((_N, _SHORT), dtype=np.float32)]), [np.ones((16, _SHORT), dtype=np.float32)], 0)
+    short = _best_time(partial(filled.fill, np.arange(filled.n_blocks)), 10) / _N
+    byte_row = max(short - _SHORT * (byte_entry + 16 * byte_product), 0.1 * short)
+    intervals = max(whole - batch - _N * (byte_row + _SHORT * (byte_entry + 64 * byte_product)), 0.3 * whole)
     return {
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
         "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
         "byte_product": byte_product,
         "byte_entry": byte_entry,
+        "byte_row": byte_row,
         "byte_interval": intervals / (_N * 64),
         "byte_batch": batch,
         "byte_column_entry": max(by_column - 16 * byte_product, byte_product),

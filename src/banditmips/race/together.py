@@ -20,10 +20,10 @@ from banditmips.atoms.facts import AtomFacts
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
-from banditmips.core.rows import Rows
+from banditmips.core.rows import Rows, is_readable
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import LINE, can_use_blas, column_time, exact_sums
+from banditmips.race.full import BY_COLUMNS, LINE, can_use_blas, column_time, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
@@ -42,6 +42,13 @@ MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
 _MOST_PRODUCTS = 1 << 22
 """Products of a batch that are held at a time, if they are not those of a few queries."""
+_MOST_KINDS = 64
+_worthwhile: set[tuple[Any, ...]] = set()
+"""Kinds of batches that products of bytes have answered, so many at most: the next of a kind is not tried first."""
+_MOST_WANTED = 0.5
+"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together."""
+_LOOKED_UP = 15.0
+"""Nanoseconds of a row of one query that is looked up, scaled and compared in arrays (measured: 12 to 20)."""
 _SMALL = 1 << 20
 """Entries of a matrix that is converted as a whole, and not once for each use that is made of it."""
 
@@ -185,17 +192,20 @@ class Together:
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
 
     def _exact_by_columns(self, n_queries: int) -> bool:
-        """Whether exact products of all columns take less than any others and, after them, the rows of the best."""
+        """Whether exact sums of all columns take less than any products and, after them, the rows of the best."""
         rows, here = self._rows, costs()
-        if not rows.are_columns or self._code != PRODUCT or n_queries == 1:
+        misses_norms = self._objective != "inner_product" and self._atoms.facts is None
+        if not rows.are_columns or self._code not in BY_COLUMNS:
             return False
-        if self._objective in WITHOUT_LENGTHS and self._atoms.facts is None:  # norms would be wanted of all, too
+        if self._objective in WITHOUT_LENGTHS and misses_norms:  # they would be wanted of all, too
             return False
         n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
         apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
-        by_blas = min(here.shared + n_queries * here.product, n_queries * here.column_stream_of(rows.n * rows.d))
+        one = here.column_stream_of(rows.n * rows.d)
+        by_blas = min(here.shared + n_queries * here.product, n_queries * one) + misses_norms * one
         by_blas += 0.0 if can_use_blas(rows.arrays[0]) else here.convert
-        return rows.n * column_time(rows, n_queries) <= rows.n * by_blas + apart
+        everybody = column_time(rows, n_queries) + n_queries * _LOOKED_UP / rows.d
+        return rows.n * everybody <= rows.n * by_blas + apart
 
     def _everybody(
         self, n_queries: int, excluded: NDArray[np.bool_] | None
@@ -243,7 +253,9 @@ class Together:
         # For one query the atoms are read once, and rounding them would take longer.
         if len(queries) == 1 or not self._may_ask_bytes:
             return None
-        if not is_cheap_to_try(self._rows, len(queries)):
+        kind = self._kind_of_batch(len(queries))
+        tries = kind not in _worthwhile
+        if tries and not is_cheap_to_try(self._rows, len(queries)):
             peaks = measured.largest * sqrt(self._rows.d) / measured.norms
             if are_peaked(self._rows, peaks, len(peaks), self._k, options.absolute, options.delta):
                 return None
@@ -253,7 +265,20 @@ class Together:
 
         settings = Settings(self._k, options.absolute, options.delta, options.seed, self._n_all)
         asked = None if objective == "inner_product" else ranked
-        return close_by_bytes(self._rows, queries, settings, asked, True, self._without_removed(excluded))
+        found = close_by_bytes(self._rows, queries, settings, asked, tries, self._without_removed(excluded))
+        if found is None:
+            _worthwhile.discard(kind)
+        elif tries:
+            if len(_worthwhile) >= _MOST_KINDS:
+                _worthwhile.clear()
+            _worthwhile.add(kind)
+        return found
+
+    def _kind_of_batch(self, n_queries: int) -> tuple[Any, ...]:
+        """What batches have in common for which products of bytes are likely to be worth as much."""
+        rows, options = self._rows, self._options
+        shape = rows.n, rows.d, rows.arrays[0].dtype, rows.are_contiguous
+        return *shape, n_queries, self._k, options.absolute, options.delta, self._objective
 
     def _close(
         self,
@@ -352,6 +377,8 @@ class Together:
             # Norms that nobody knows are computed of these rows alone, as if they were all.
             are_wanted = np.zeros(rows.n, dtype=np.bool_)
             are_wanted[close] = True
+            if rows.are_contiguous and np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
+                are_wanted[:] = True
             close = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)
             store, facts = facts_of(atoms.store, np.flatnonzero(are_wanted))
@@ -408,9 +435,11 @@ def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, At
     some = store
     if rows.size < store.shape[0]:
         taken = some_rows(store.array, rows)
-        # Those by column are turned once for all that is done with them.
+        # Those by column are turned once for all that is done with them; every number of up to two bytes is a float.
         is_float = taken.dtype in (np.float32, np.float64)
-        some = DenseStore(by_row(taken, taken.dtype) if is_float else np.ascontiguousarray(taken))
+        is_short = taken.dtype.itemsize <= 2 and is_readable(taken.dtype)
+        dtype = taken.dtype if is_float else np.dtype(np.float32)
+        some = DenseStore(by_row(taken, dtype) if is_float or is_short else np.ascontiguousarray(taken))
     try:
         return some, collect_facts(some)
     except BadAtomError as error:

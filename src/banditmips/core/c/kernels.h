@@ -193,10 +193,10 @@ struct bm_kernels {
     void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
     void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
-    /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries: sums[q * n + i]
-     * for query q, which begins at b + q * d, and row i. `room` is for BM_COLUMN_ROOM numbers of each row and query, of
+    /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of
+     * products or squares: sums[q * n + i] for query q, which begins at b + q * d, and row i. `room` is for BM_COLUMN_ROOM numbers of each row and query, of
      * BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
-    void (*columns_exact)(const struct bm_columns *m, const double *b, int n_queries, double *room, double *sums);
+    void (*columns_exact)(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums);
 
     /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most
      * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */

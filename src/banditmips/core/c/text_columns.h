@@ -98,8 +98,9 @@ static void F(columns_moments)(const REAL *first, int64_t gap, int64_t n, int64_
 enum { N_SUMS = 2 * LANES_f64, ABREAST = 8 };
 #endif
 
-/* What is added to the sums of a lane: columns of it, `step` bytes apart, times numbers of some queries, which are `d` numbers
- * apart, as their sums are `of_query`. How many columns and queries there are is a constant wherever these are used. */
+/* What is added to the sums of a lane: terms of its columns, `step` bytes apart, with numbers of some queries, which are `d`
+ * numbers apart, as their sums are `of_query`. How many columns and queries there are, and whether terms are products or
+ * squared differences, is a constant wherever these are used. */
 #if IS_FLOAT
 struct lane {
     const char *a;
@@ -111,7 +112,7 @@ struct lane {
 };
 #endif
 
-ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int64_t i, int count, int n_queries) {
+ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int objective, int64_t i, int count, int n_queries) {
     v_f64 sums[BM_COLUMN_QUERIES];
     for (int q = 0; q < n_queries; q++) sums[q] = load_f64(lane->sums + q * lane->of_query + i);
     for (int c = 0; c < count; c++) {
@@ -119,7 +120,7 @@ ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int64_t i, int count,
         KEEP_LOADED(x); /* once for all queries */
         for (int q = 0; q < n_queries; q++) {
             LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
-            sums[q] += x * y;
+            sums[q] += terms_f64(objective, x, (v_f64){0} + y);
             IN_ORDER(sums[q]);
         }
     }
@@ -128,50 +129,60 @@ ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int64_t i, int count,
 
 /* The same for n rows. The columns at `next`, `gap` bytes apart, are on their way by the time that they are wanted:
  * processors do not guess across pages. */
-ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
+ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n, const char *next,
+                                  int64_t gap) {
     enum { SIZE = sizeof(REAL), LINE = 64 / SIZE };
     int64_t i = 0;
     for (; n - i >= LINE; i += LINE) {
         for (int c = 0; c < count; c++) PREFETCH_LATER(next + c * gap + i * SIZE);
-        for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(lane, i + v, count, n_queries);
+        for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(lane, objective, i + v, count, n_queries);
     }
-    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, i, count, n_queries);
+    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, objective, i, count, n_queries);
     for (; i < n; i++)
         for (int q = 0; q < n_queries; q++) {
             double sum = lane->sums[q * lane->of_query + i];
             for (int c = 0; c < count; c++) {
                 LOAD_UNALIGNED(REAL, x, lane->a + c * lane->step + i * SIZE);
                 LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
-                sum += x * y;
+                sum += objective == BM_SQUARES ? (x - y) * (x - y) : x * y;
                 IN_ORDER(sum);
             }
             lane->sums[q * lane->of_query + i] = sum;
         }
 }
 
-ALWAYS_INLINE void F(add_for_some)(struct lane lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
+ALWAYS_INLINE void F(add_for_some)(struct lane lane, int objective, int count, int n_queries, int64_t n, const char *next,
+                                   int64_t gap) {
     if (count == ABREAST)
-        F(add_columns)(&lane, ABREAST, n_queries, n, next, gap);
+        F(add_columns)(&lane, objective, ABREAST, n_queries, n, next, gap);
     else
         for (int c = 0; c < count; c++, lane.a += lane.step, lane.b += N_SUMS)
-            F(add_columns)(&lane, 1, n_queries, n, next + c * gap, gap);
+            F(add_columns)(&lane, objective, 1, n_queries, n, next + c * gap, gap);
 }
 
-static void F(add_some_columns)(const struct lane *lane, int count, int n_queries, int64_t n, const char *next, int64_t gap) {
-    switch (n_queries) {
-        case 1: F(add_for_some)(*lane, count, 1, n, next, gap); break;
-        case 2: F(add_for_some)(*lane, count, 2, n, next, gap); break;
-        case 3: F(add_for_some)(*lane, count, 3, n, next, gap); break;
-        default: F(add_for_some)(*lane, count, BM_COLUMN_QUERIES, n, next, gap);
+#define FOR_QUERIES(objective)                                                       \
+    switch (n_queries) {                                                             \
+        case 1: F(add_for_some)(*lane, objective, count, 1, n, next, gap); break;    \
+        case 2: F(add_for_some)(*lane, objective, count, 2, n, next, gap); break;    \
+        case 3: F(add_for_some)(*lane, objective, count, 3, n, next, gap); break;    \
+        default: F(add_for_some)(*lane, objective, count, BM_COLUMN_QUERIES, n, next, gap); \
     }
+
+static void F(add_some_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n, const char *next,
+                                int64_t gap) {
+    if (objective == BM_SQUARES)
+        FOR_QUERIES(BM_SQUARES)
+    else
+        FOR_QUERIES(BM_PRODUCTS)
 }
+#undef FOR_QUERIES
 #endif
 
 #if !IS_FLOAT
 #if BM_VECTOR_BYTES
-/* Add the products of n rows from `a` on with columns `from` to `to`, at most a stretch, to the `sums` of each query */
-static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int n_queries, int64_t from,
-                        int64_t to, double *room, double *sums) {
+/* Add the terms of n rows from `a` on with columns `from` to `to`, at most a stretch, to the `sums` of each query */
+static void add_stretch(const struct bm_columns *m, int objective, const char *a, int64_t n, const double *b, int n_queries,
+                        int64_t from, int64_t to, double *room, double *sums) {
     double *const wide = room + n_queries * N_SUMS * n;
     const int64_t gap = m->column_stride;
     struct lane lane = {.step = N_SUMS * gap, .d = m->d, .of_query = N_SUMS * n};
@@ -184,19 +195,19 @@ static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, co
             const char *at = a + j * gap, *next = following + ABREAST <= m->d ? a + following * gap : at;
             lane.a = at, lane.b = b + j, lane.sums = room + l * n, lane.step = N_SUMS * gap;
             if (m->dtype == BM_F32 && m->row_stride == sizeof(float))
-                add_some_columns_f32(&lane, count, n_queries, n, next, gap);
+                add_some_columns_f32(&lane, objective, count, n_queries, n, next, gap);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
-                add_some_columns_f64(&lane, count, n_queries, n, next, gap);
+                add_some_columns_f64(&lane, objective, count, n_queries, n, next, gap);
             else if (m->dtype == BM_F32 || (m->dtype >= BM_F16 && m->dtype <= BM_U16)) {
                 /* Their numbers are floats, which take half of the room of doubles. */
                 float *const floats = (float *)wide;
                 for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * lane.step, m->row_stride, n, floats + c * n);
                 lane.a = (const char *)floats, lane.step = n * (int64_t)sizeof *floats;
-                add_some_columns_f32(&lane, count, n_queries, n, lane.a, 0);
+                add_some_columns_f32(&lane, objective, count, n_queries, n, lane.a, 0);
             } else {
                 for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * lane.step, m->row_stride, n, wide + c * n);
                 lane.a = (const char *)wide, lane.step = n * (int64_t)sizeof *wide;
-                add_some_columns_f64(&lane, count, n_queries, n, lane.a, 0);
+                add_some_columns_f64(&lane, objective, count, n_queries, n, lane.a, 0);
             }
         }
     /* As sum_in_order does */
@@ -209,16 +220,22 @@ static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, co
 }
 #else
 /* The compiler adds up plain numbers as it likes: only row by row they are added as elsewhere. */
-static void add_stretch(const struct bm_columns *m, const char *a, int64_t n, const double *b, int n_queries, int64_t from,
-                        int64_t to, double *room, double *sums) {
+static void add_stretch(const struct bm_columns *m, int objective, const char *a, int64_t n, const double *b, int n_queries,
+                        int64_t from, int64_t to, double *room, double *sums) {
     for (int64_t i = 0; i < n; i++) {
         to_f64(m->dtype, a + i * m->row_stride + from * m->column_stride, m->column_stride, to - from, room);
-        for (int q = 0; q < n_queries; q++) sums[q * m->n + i] += dot_exact_f64(room, b + q * m->d + from, to - from);
+        const double *const same[4] = {room, room, room, room};
+        double sum[4];
+        for (int q = 0; q < n_queries; q++) {
+            sums_exact_f64(objective, same, 1, b + q * m->d + from, to - from, sum);
+            sums[q * m->n + i] += sum[0];
+        }
     }
 }
 #endif
 
-static void columns_exact(const struct bm_columns *m, const double *b, int n_queries, double *room, double *sums) {
+static void columns_exact(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room,
+                          double *sums) {
     const int64_t most = BM_COLUMN_ROWS / n_queries, n_blocks = (m->n + most - 1) / most;
     memset(sums, 0, (size_t)(n_queries * m->n) * sizeof *sums);
     for (int64_t block = 0; block < n_blocks; block++) {
@@ -226,7 +243,7 @@ static void columns_exact(const struct bm_columns *m, const double *b, int n_que
         const char *a = (const char *)m->base + first * m->row_stride;
         for (int64_t from = 0; from < m->d; from += BM_STRETCH) {
             const int64_t to = m->d - from < BM_STRETCH ? m->d : from + BM_STRETCH;
-            add_stretch(m, a, last - first, b, n_queries, from, to, room, sums + first);
+            add_stretch(m, objective, a, last - first, b, n_queries, from, to, room, sums + first);
         }
     }
 }
