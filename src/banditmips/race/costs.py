@@ -145,7 +145,12 @@ class Costs:
         return self._turned_of(itemsize, by_column) < 1.0
 
     def shared_of(self, itemsize: int, by_column: bool) -> float:
-        """Return what BLAS takes of a value of four bytes once for all queries, the faster way round."""
+        """Return what BLAS takes of a value of four bytes once for all queries, the faster way round.
+
+        (For atoms in Fortran order, those the wrong way round take longer, and the others as long as these do.)
+        """
+        if by_column:
+            return self.shared
         few = _TURNED_QUERIES * self.product
         straight = self.shared + few
         return max(min(self._turned_of(itemsize, by_column), 1.0) * straight - few, 0.1 * self.shared)

@@ -63,7 +63,8 @@ def full_time(
         value = max(value, costs.convert)
     if n_queries > 1:
         # Of what BLAS cannot read, each value is converted once for all of them.
-        once = costs.shared * itemsize / 4 if by_blas else costs.convert + costs.shared
+        shared = costs.shared_of(max(itemsize, 4), by_column=not contiguous)
+        once = shared * itemsize / 4 if by_blas else costs.convert + shared
         more = costs.product * (itemsize / 4 if by_blas else 1.0)
         value = min(value, once / min(n_queries, TOGETHER) + more)
     return n * d * value

@@ -202,7 +202,8 @@ class Together:
         n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
         apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
         one = here.column_stream_of(rows.n * rows.d)
-        by_blas = min(here.shared + n_queries * here.product, n_queries * one) + misses_norms * one
+        together = here.shared_of(max(rows.arrays[0].itemsize, 4), by_column=True) + n_queries * here.product
+        by_blas = min(together, n_queries * one) + misses_norms * one
         by_blas += 0.0 if can_use_blas(rows.arrays[0]) else here.convert
         everybody = column_time(rows, n_queries) + n_queries * _LOOKED_UP / rows.d
         return rows.n * everybody <= rows.n * by_blas + apart
