@@ -84,9 +84,11 @@ def test_odd_sizes(order, n, d, m):
     assert (error <= found.radii([6.5])[0] * found.deviations()).all()
 
 
-def test_blocks_come_in_any_order_and_both_memory_orders_give_the_same():
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u2", "i8"])
+def test_blocks_come_in_any_order_and_both_memory_orders_give_the_same(dtype):
     rng = np.random.default_rng(2)
-    atoms, queries = rng.normal(size=(130, 2_500)).astype(np.float32), rng.normal(size=(5, 2_500)).astype(np.float32)
+    atoms, queries = rng.normal(size=(130, 2_500)), rng.normal(size=(5, 2_500)).astype(np.float32)
+    atoms = (20.0 * (np.abs(atoms) if dtype[0] == "u" else atoms)).astype(dtype)
     whole = filled(atoms, queries, 3)
     parts = ByteProducts(Rows([atoms]), list(queries), 3)
     for block in (2, 0, 1):
@@ -173,7 +175,8 @@ def test_what_can_be_rounded():
     assert can_round(Rows([np.ones((3, 4))]))
     assert can_round(Rows([np.ones((3, 4), np.float32, order="F")]))
     assert can_round(Rows([np.ones((3, 4), np.float16)]))
-    assert not can_round(Rows([np.ones((3, 4), np.float16, order="F")]))
+    assert can_round(Rows([np.ones((3, 4), np.float16, order="F")]))
+    assert not can_round(Rows([np.ones((6, 4), np.float16, order="F")[::2]]))
     assert not can_round(Rows([np.ones((3, 8))[:, ::2]]))
     assert not can_round(Rows([np.ones((3, 4)), np.ones((3, 4))]))
     with pytest.raises(ValueError, match="queries"):

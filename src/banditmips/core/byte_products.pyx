@@ -69,9 +69,8 @@ def _kept_dithers(seed, d):
 
 
 def can_round(Rows rows):
-    """Whether these are the contiguous rows of one matrix, or those of a matrix of floats in Fortran order."""
-    cdef const Segment* segment = &rows.segments[0]
-    by_column = segment.dtype in (BM_F32, BM_F64) and segment.row_stride == (4 if segment.dtype == BM_F32 else 8)
+    """Whether these are the contiguous rows of one matrix, or those of a matrix in Fortran order."""
+    by_column = rows.n_segments == 1 and rows.segments[0].row_stride == rows.arrays[0].itemsize
     return rows.n_segments == 1 and (rows.are_contiguous or by_column)
 
 
@@ -281,13 +280,19 @@ cdef class ByteProducts:
     ) noexcept nogil:
         cdef const Segment* segment = &self.rows.segments[0]
         cdef int64_t first = stretch * BM_BYTE_STRETCH, count = min(<int64_t> BM_BYTE_ATOMS, self.n - start)
-        cdef int64_t width = min(<int64_t> BM_BYTE_STRETCH, self.d - first)
+        cdef int64_t width = min(<int64_t> BM_BYTE_STRETCH, self.d - first), j
         cdef const char* source = segment.base + start * segment.row_stride + first * segment.column_stride
         cdef bm_dither dither = self._dither_of_atoms(first)
         if segment.dtype == BM_F32:
             bm_kernels().copy_columns_f32(source, segment.column_stride, count, width, numbers)
-        else:
+        elif segment.dtype == BM_F64:
             bm_kernels().copy_columns_f64(source, segment.column_stride, count, width, numbers)
+        else:
+            for j in range(width):
+                bm_kernels().to_f32(
+                    segment.dtype, source + j * segment.column_stride, segment.row_stride, count, numbers + j * BM_BYTE_ATOMS
+                )
+                memset(numbers + j * BM_BYTE_ATOMS + count, 0, (BM_BYTE_ATOMS - count) * sizeof(float))
         bm_kernels().column_bytes(
             numbers, width, &dither, self._columns_after(start, next_start, stretch), segment.column_stride, room, known
         )
