@@ -189,8 +189,9 @@ def test_races_in_vain_end_for_the_whole_batch(costs_of_a_server, objective):
 
 @pytest.mark.parametrize("objective", ["cosine", "neg_sqeuclidean"])
 def test_races_that_pay_go_on(costs_of_a_server, objective):
+    """So many atoms that products of bytes take longer than races, and all that is around these."""
     rng = np.random.default_rng(0)
-    atoms = rng.normal(size=(600, 8_192)).astype(np.float32)
+    atoms = rng.normal(size=(2_400, 8_192)).astype(np.float32)
     queries = atoms[:40] + rng.normal(size=(40, 8_192)).astype(np.float32)
     result = bm.BanditMIPS(objective=objective).fit(atoms).search(queries)
     np.testing.assert_array_equal(result.indices[:, 0], np.arange(40))
