@@ -23,7 +23,7 @@ from banditmips.atoms.sparse_facts import collect_sparse_facts
 from banditmips.core.entries import look_at, turn
 from banditmips.core.rows import Rows, fill_block, is_readable
 
-__all__ = ["CONVERTED_ENTRIES", "FactsCollector", "by_row", "collect_facts", "converted", "some_rows"]
+__all__ = ["CONVERTED_ENTRIES", "FactsCollector", "by_row", "collect_facts", "converted", "facts_of", "some_rows"]
 
 _BLOCK_ENTRIES = 1 << 20
 """Entries looked at together: at most 8 MB, so that a matrix on disk is never held whole."""
@@ -376,3 +376,20 @@ def _of_few(store: DenseStore) -> AtomFacts | None:
     if not np.isfinite(squares).all():
         return None
     return AtomFacts(squares, means, scatter, low, high, np.minimum(columns, 1e38).astype(np.float32))
+
+
+def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
+    """Some of the atoms of an array, and facts about these."""
+    some = store
+    if rows.size < store.shape[0]:
+        taken = some_rows(store.array, rows)
+        # Those by column are turned once for all that is done with them; every number of up to two bytes is a float.
+        is_float = taken.dtype in (np.float32, np.float64)
+        is_short = taken.dtype.itemsize <= 2 and is_readable(taken.dtype)
+        dtype = taken.dtype if is_float else np.dtype(np.float32)
+        some = DenseStore(by_row(taken, dtype) if is_float or is_short else np.ascontiguousarray(taken))
+    try:
+        return some, collect_facts(some)
+    except BadAtomError as error:
+        text, row = error.args
+        raise BadAtomError(text, int(rows[row])) from None

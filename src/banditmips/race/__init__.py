@@ -59,7 +59,8 @@ lines with the files::
     code_search  <- atom_set, costs, full, known, past, plan, rules, situation
     query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
-    together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation
+    wanted
+    together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, full, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together
@@ -93,9 +94,9 @@ code_search, query, direct
     race, finish; the short way of a plain one.
 ranking, scored
     How what is ranked follows from inner products, by factors and offsets of the atoms; and that for one plain query.
-together, batch
-    Queries that come together, or one alone: by all products at once, for any objective and type, with nothing in
-    Python for each; and whether, and for how long, races are tried before.
+wanted, together, batch
+    Rows that are wanted for each of several queries. Queries that come together, or one alone: by all products at once,
+    for any objective and type, with nothing in Python for each; and whether, and for how long, races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
-from banditmips.atoms.collecting import by_row, collect_facts, some_rows
-from banditmips.atoms.errors import BadAtomError
-from banditmips.atoms.facts import AtomFacts
+from banditmips.atoms.collecting import by_row, facts_of
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
-from banditmips.core.rows import Rows, is_readable
+from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
 from banditmips.race.full import BY_COLUMNS, LINE, can_use_blas, column_time, exact_sums
@@ -31,12 +29,13 @@ from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
 from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
+from banditmips.race.wanted import replaced, without
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["MOST_CLOSE", "Found", "Measured", "Together", "facts_of"]
+__all__ = ["MOST_CLOSE", "Found", "Measured", "Together"]
 
 MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
@@ -214,7 +213,7 @@ class Together:
         """For each query, all rows that take part, and where they begin."""
         n = self._rows.n
         everybody = np.tile(np.arange(n), n_queries), n * np.arange(n_queries + 1)
-        return _without(everybody, self._without_removed(excluded))
+        return without(everybody, self._without_removed(excluded))
 
     def _without_removed(self, excluded: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         """Atoms that take no part, those that were removed among them."""
@@ -235,7 +234,7 @@ class Together:
         close = self._close(queries[left], measured.at(left), out)
         if close is None:
             return None
-        return _replaced((rows, begins), left, close)
+        return replaced((rows, begins), left, close)
 
     @property
     def _may_ask_bytes(self) -> bool:
@@ -291,7 +290,7 @@ class Together:
         """For each query, the rows that are among the best or too close to tell, and where they begin."""
         k, objective, excluded = self._k, self._objective, self._without_removed(excluded)
         if objective == "neg_l1":
-            return _without(close_by_differences(self._rows, queries, objective, k, excluded), excluded)
+            return without(close_by_differences(self._rows, queries, objective, k, excluded), excluded)
         ranked = self._ranked(queries, measured, in_double)
         if ranked is None:
             return None
@@ -302,7 +301,7 @@ class Together:
             scores = np.where(excluded, lowest, scores)
         close = close_to_each(scores, squares, self._rows, wide, (k, self._options.absolute), lost)
         if close is None or objective != "neg_sqeuclidean":
-            return _without(close, excluded)
+            return without(close, excluded)
         many = np.flatnonzero(np.diff(close[1]) > k + MOST_CLOSE * self._rows.n)
         if many.size:
             # Products in double precision tell more, and differences all.
@@ -311,8 +310,8 @@ class Together:
                 others = self._close(queries[many], measured.at(many), out, in_double=True)
             else:
                 others = close_by_differences(self._rows, queries[many], objective, k, out)
-            close = None if others is None else _replaced(close, many, others)
-        return _without(close, excluded)
+            close = None if others is None else replaced(close, many, others)
+        return without(close, excluded)
 
     def _ranked(
         self, queries: NDArray[Any], measured: Measured, in_double: bool
@@ -405,44 +404,3 @@ class Together:
         if self._objective == "correlation":
             scores += -rows.d * means[place] * facts.means[close] * factors
         return scores
-
-
-def _replaced(
-    close: tuple[NDArray[np.int64], NDArray[np.int64]],
-    places: NDArray[np.int64],
-    others: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows that are close, those of the queries at some places replaced by others."""
-    lists = np.split(close[0], close[1][1:-1])
-    for place, some in zip(places, np.split(others[0], others[1][1:-1]), strict=True):
-        lists[place] = some
-    return np.concatenate(lists), np.cumsum([0, *(some.size for some in lists)])
-
-
-def _without(
-    close: tuple[NDArray[np.int64], NDArray[np.int64]] | None, excluded: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Rows that are close, less those that take no part."""
-    if close is None or excluded is None:
-        return close
-    rows, begins = close
-    place = np.repeat(np.arange(begins.size - 1), np.diff(begins))
-    kept = ~(excluded[rows] if excluded.ndim == 1 else excluded[place, rows])
-    return rows[kept], np.searchsorted(place[kept], np.arange(begins.size))
-
-
-def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
-    """Some of the atoms of an array, and facts about these."""
-    some = store
-    if rows.size < store.shape[0]:
-        taken = some_rows(store.array, rows)
-        # Those by column are turned once for all that is done with them; every number of up to two bytes is a float.
-        is_float = taken.dtype in (np.float32, np.float64)
-        is_short = taken.dtype.itemsize <= 2 and is_readable(taken.dtype)
-        dtype = taken.dtype if is_float else np.dtype(np.float32)
-        some = DenseStore(by_row(taken, dtype) if is_float or is_short else np.ascontiguousarray(taken))
-    try:
-        return some, collect_facts(some)
-    except BadAtomError as error:
-        text, row = error.args
-        raise BadAtomError(text, int(rows[row])) from None
