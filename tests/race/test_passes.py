@@ -7,9 +7,11 @@ import banditmips as bm
 from banditmips._search_options import Options
 from banditmips._threads import helped_by
 from banditmips.atoms import DenseStore
-from banditmips.core.passes import pass_dtype, rough_sums
+from banditmips.core.batch import best_of_each
+from banditmips.core.passes import SQUARE_TERMS, pass_dtype, products_and_squares, rough_sums
 from banditmips.core.rows import Rows, fill_block
 from banditmips.race.atom_set import AtomSet
+from banditmips.race.passes import rounding_of_sums
 from banditmips.race.together import Together
 
 OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean", "neg_l1"]
@@ -177,3 +179,36 @@ def test_rows_of_several_matrices():
         rough_sums(rows, np.array([61]), queries.astype(np.float32), 2)
     with pytest.raises(ValueError, match="moments"):
         rough_sums(rows, chosen, queries.astype(np.float32), 2, np.empty((2, 5)))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12, 1e-12])
+@pytest.mark.parametrize("d", [1, 17, 300, 2_049, 4_096, 5_000])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_squares_that_come_with_products_are_no_rougher_than_they_are_said_to_be(dtype, d, scale):
+    """Of positive numbers, whose roundings add up."""
+    rng = np.random.default_rng(d)
+    for n in (1, 3, 4, 9, 12):
+        atoms, query = (scale * rng.random((n, d))).astype(dtype), rng.random(d).astype(dtype)
+        products, squares = products_and_squares(Rows([atoms]), query)
+        true = (atoms.astype(np.longdouble) ** 2).sum(axis=1)
+        limit = rounding_of_sums(atoms.dtype, d, SQUARE_TERMS)
+        assert (np.abs(squares - true) <= limit * true).all()
+        exact = atoms.astype(np.longdouble) @ query.astype(np.longdouble)
+        assert (np.abs(products - exact) <= limit * exact).all()
+    with pytest.raises(ValueError, match="must have"):
+        products_and_squares(Rows([atoms]), query[1:])
+    with pytest.raises(ValueError, match="floats in C order"):
+        products_and_squares(Rows([np.asfortranarray(np.ones((3, 5), dtype=dtype))]), np.ones(5, dtype=dtype))
+
+
+@pytest.mark.parametrize("k", [1, 2, 40, 61])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_the_best_of_many_are_in_order_and_of_equals_the_first(k, absolute):
+    rng = np.random.default_rng(k)
+    for _ in range(20):
+        scores, rows = rng.integers(-9, 9, 61).astype(float), np.sort(rng.choice(10_000, 61, replace=False))
+        shuffled = rng.permutation(61)
+        found, values = best_of_each(rows[shuffled], np.array([0, 61]), scores[shuffled], k, absolute)
+        order = np.lexsort((rows, -np.abs(scores) if absolute else -scores))[:k]
+        np.testing.assert_array_equal(found[0], rows[order])
+        np.testing.assert_array_equal(values[0], scores[order])

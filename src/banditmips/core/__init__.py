@@ -47,7 +47,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     products      <- certain, kernels, near_best, places, plain, rows
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
     batch         <- certain, kernels, near_best, plain, products, rows
-    scored        <- certain, kernels, near_best, plain, products, rows
+    scored        <- certain, kernels, near_best, passes, plain, products, rows
     scored_batch  <- kernels, near_best, plain, products, scored
     sparse_products <- kernels
     sparse_batch  <- kernels, sparse_products, survivors

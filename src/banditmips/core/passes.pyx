@@ -5,17 +5,21 @@ all others in double; `banditmips.race.passes` says by how much the sums may be 
 """
 
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
 from banditmips.core.kernels cimport (
-    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_U8, BM_U16, bm_kernels,
+    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_ROUGH_ROWS, BM_U8, BM_U16, bm_columns,
+    bm_kernels,
 )
 from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows
 
 LANE_TERMS = BM_LANE_TERMS
 """Terms that are added in the numbers' own precision before their sum goes on in double."""
+SQUARE_TERMS = 256 if bm_kernels().name in (b"avx2", b"avx512") else 2048
+"""The same of the squares that come with products: with short vectors, a row of 16 KB has so many in each lane."""
 
 cdef enum:
     PIECE = 1024  # entries of a row that are at hand for all queries, and of each query for some rows
@@ -68,6 +72,73 @@ def rough_sums(Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries,
     if has_moments:
         moments[:] = padded[n_queries:, :n]
     return padded[:n_queries, :n]
+
+
+def fills_products(Rows rows):
+    """Whether `fill_products` multiplies these: rows of one matrix that are contiguous, or floats by column."""
+    if rows.n_segments != 1:
+        return False
+    return _are_of_one_kind(rows) or (
+        rows.are_columns and rows.segments[0].dtype == BM_F32 and rows.segments[0].row_stride == sizeof(float)
+    )
+
+
+cdef int fill_products(Rows rows, const void* query, void* products) except -1 nogil:
+    """Multiply all of them with a query of the `pass_dtype`, into products of that type."""
+    cdef bm_columns whole = rows._columns(0, rows.n)
+    cdef const char* row = <const char*> whole.base
+    cdef const void* four[4]
+    cdef double[4] found
+    cdef int64_t t, r
+    cdef double* room = NULL
+    if not rows.are_contiguous:
+        room = <double*> malloc(2 * min(rows.n, <int64_t> BM_ROUGH_ROWS) * sizeof(double))
+        if room == NULL:
+            raise MemoryError("there is no memory for the products of all atoms")
+        bm_kernels().columns_rough(&whole, <const float*> query, room, <float*> products)
+        free(room)
+    elif whole.dtype == BM_F64:
+        bm_kernels().products_f64(
+            <const double*> row, whole.row_stride, rows.n, <const double*> query, rows.d, <double*> products, NULL
+        )
+    elif whole.dtype == BM_F32:
+        bm_kernels().products_f32(
+            <const float*> row, whole.row_stride, rows.n, <const float*> query, rows.d, <float*> products, NULL
+        )
+    else:
+        for t in range(0, rows.n, 4):
+            for r in range(4):
+                four[r] = row + min(t + r, rows.n - 1) * whole.row_stride
+            bm_kernels().rough_sums_f32(BM_PRODUCTS, whole.dtype, four, <const float*> query, rows.d, found)
+            for r in range(min(<int64_t> 4, rows.n - t)):
+                (<float*> products)[t + r] = <float> found[r]
+    return 0
+
+
+def products_and_squares(Rows rows, const real[::1] query):
+    """Products of all contiguous rows of floats of one matrix with a query of their type, and their sums of squares.
+
+    Of the latter, SQUARE_TERMS are added in a row.
+    """
+    cdef int dtype = BM_F32 if real is float else BM_F64
+    if not (rows.n_segments == 1 and rows.are_floats and rows.segments[0].dtype == dtype):
+        raise ValueError("squares come with products of one matrix of floats in C order")
+    if query.shape[0] != rows.d:
+        raise ValueError(f"a query must have {rows.d} entries")
+    found = np.empty((2, rows.n), dtype=np.asarray(query).dtype)
+    cdef real[:, ::1] sums = found
+    cdef bm_columns whole = rows._columns(0, rows.n)
+    if rows.n and rows.d:
+        with nogil:
+            if real is float:
+                bm_kernels().products_f32(
+                    <const float*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
+                )
+            else:
+                bm_kernels().products_f64(
+                    <const double*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
+                )
+    return found[0], found[1]
 
 
 def column_moments(const real[:, :] block):

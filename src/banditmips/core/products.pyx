@@ -5,6 +5,7 @@
 
 from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t
+from libc.string cimport memmove
 
 import numpy as np
 
@@ -40,21 +41,24 @@ cdef class Best:
         return self.rank(self._scores[self.k - 1]) if self.count == self.k else -INFINITY
 
     cdef void add(self, int64_t row, double score) noexcept nogil:
-        cdef Py_ssize_t place
+        cdef Py_ssize_t place = 0, end = self.count, middle, n_behind
         cdef double rank = self.rank(score), other
         if self.count == self.k:
             other = self.bar()
             if rank < other or (rank == other and row > self._indices[self.k - 1]):
                 return
-        place = self.count if self.count < self.k else self.k - 1
-        while place > 0:
-            other = self.rank(self._scores[place - 1])
-            if other > rank or (other == rank and self._indices[place - 1] < row):
-                break
-            self._indices[place], self._scores[place] = self._indices[place - 1], self._scores[place - 1]
-            place -= 1
-        self._indices[place], self._scores[place] = row, score
+        while place < end:
+            middle = (place + end) // 2
+            other = self.rank(self._scores[middle])
+            if other > rank or (other == rank and self._indices[middle] < row):
+                place = middle + 1
+            else:
+                end = middle
         self.count = min(self.count + 1, self.k)
+        n_behind = self.count - 1 - place
+        memmove(self._indices + place + 1, self._indices + place, n_behind * sizeof(int64_t))
+        memmove(self._scores + place + 1, self._scores + place, n_behind * sizeof(double))
+        self._indices[place], self._scores[place] = row, score
 
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil:
         """Add rows with their exact scores; False where one is not finite."""

@@ -10,7 +10,7 @@ from banditmips.core.rows cimport Rows
 
 cdef class PlainScores(PlainKind):
     cdef public Rows rows
-    cdef public object factors, offsets, squares, norms, means, level, lengths, multiply, add_up
+    cdef public object factors, offsets, squares, norms, means, level, lengths, multiply
     cdef public bint single, by_columns
     cdef public int objective, exponent
     cdef public double longest, low, high, wider, lost, most_level

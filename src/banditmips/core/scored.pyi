@@ -27,5 +27,4 @@ class PlainScores(PlainKind):
     level: Callable[[NDArray[Any]], NDArray[Any]] | None
     lengths: Callable[[NDArray[Any]], tuple[Any, Any] | None] | None
     multiply: Callable[[NDArray[Any]], NDArray[Any]] | None
-    add_up: Callable[..., NDArray[np.float64]] | None
     by_columns: bool

@@ -14,6 +14,7 @@ cimport numpy as cnp
 from banditmips.core.certain cimport are_fine
 from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_moments
 from banditmips.core.near_best cimport Room, Rounding, certain_bar, fill_maxima, kth_best, n_blocks, reaching, real, rounding_of
+from banditmips.core.passes cimport fill_products
 from banditmips.core.plain cimport PlainKind, are_floats, are_same
 from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
@@ -47,9 +48,8 @@ cdef class PlainScores(PlainKind):
         Queries are multiplied by a power of two that makes their largest entry this one, for exact scores.
     most_level : float
         A query whose mean is more of it than so many times the rest is taken less its mean; `level` does that.
-    lengths, multiply, add_up : callables, or None
-        Mean and norm of a query; products of all atoms with a query, where our own loop is not for them; exact sums of
-        rows, where their numbers lie apart.
+    lengths, multiply : callables, or None
+        Mean and norm of a query; products of all atoms with a query, where our own loops are not for them.
     by_columns : bool
         Whether exact sums of all atoms take less than the products and, after them, those of the best.
     """
@@ -122,7 +122,7 @@ cdef class PlainScores(PlainKind):
             n_close = self._find_close(row, norm, centre, out, <double*> (close + self.n), close)
             if n_close < 0:
                 return None
-            if self.add_up is None:
+            if self.rows.are_contiguous:
                 with nogil:
                     self.rows.fill_sums(close, n_close, <double*> wide.start, self.objective, sums)
             else:
@@ -156,20 +156,20 @@ cdef class PlainScores(PlainKind):
 
     cdef int _add_columns(self, Room wide, double* sums) except -1:
         """Exact sums of all rows."""
-        cdef double[::1] query = <double[:self.d]> <double*> wide.start
-        cdef const double[::1] found = self.rows.column_products(query, 0, self.n)
+        cdef double[:, ::1] query = <double[:1, :self.d]> <double*> wide.start
+        cdef const double[:, ::1] found = self.rows.sums_of_columns(query, 0, self.n, self.objective)
         cdef Py_ssize_t t
         for t in range(self.n):
-            sums[t] = found[t]
+            sums[t] = found[0, t]
         return 0
 
     cdef int _add_apart(self, Room wide, const int64_t* close, Py_ssize_t n_close, double* sums) except -1:
         """Exact sums of rows whose numbers lie apart."""
         if n_close == 0:
             return 0
-        query = np.asarray(<double[:1, :self.d]> <double*> wide.start)
+        query = np.asarray(<double[:self.d]> <double*> wide.start)
         chosen = np.asarray(<int64_t[:n_close]> <int64_t*> close)
-        cdef const double[::1] found = self.add_up(query, None, chosen, np.array([0, n_close]))
+        cdef const double[::1] found = self.rows.pair_sums(chosen, np.zeros_like(chosen), [query], self.objective)
         cdef Py_ssize_t t
         for t in range(n_close):
             sums[t] = found[t]
@@ -210,16 +210,7 @@ cdef class PlainScores(PlainKind):
             own = Room(self.n * sizeof(double))
             products = own.start
             with nogil:
-                if self.single:
-                    bm_kernels().products_f32(
-                        <const float*> self.rows.segments[0].base, self.d * sizeof(float), self.n,
-                        <const float*> cnp.PyArray_DATA(vector), self.d, <float*> products, NULL,
-                    )
-                else:
-                    bm_kernels().products_f64(
-                        <const double*> self.rows.segments[0].base, self.d * sizeof(double), self.n,
-                        <const double*> cnp.PyArray_DATA(vector), self.d, <double*> products, NULL,
-                    )
+                fill_products(self.rows, cnp.PyArray_DATA(vector), products)
         n_close = (
             close_by[float](self, <float*> products, norm, centre, out, room, close)
             if self.single else

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.atoms.collecting import by_row, converted
-from banditmips.core.passes import LANE_TERMS, column_moments, pass_dtype, rough_sums
+from banditmips.core.passes import LANE_TERMS, column_moments, pass_dtype, products_and_squares, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -36,26 +36,37 @@ _EXACT_TERMS = 2048
 """Terms that an exact score adds in a row, at most."""
 
 
-def rounding_of_sums(dtype: np.dtype[Any], d: int) -> float:
-    """Error of a rough sum of d positive terms, as a part of it."""
-    n_added = LANE_TERMS + _BEYOND_LANES
+def rounding_of_sums(dtype: np.dtype[Any], d: int, lane_terms: int = LANE_TERMS) -> float:
+    """Error of a rough sum of d positive terms, so many of which are added in a row, as a part of it."""
+    n_added = lane_terms + _BEYOND_LANES
     if dtype == np.float64:
         # Sums of lanes go on in the same precision, and exact scores are no more exact than theirs.
         n_added += _EXACT_TERMS + d // LANE_TERMS
     return n_added * float(np.finfo(dtype).eps)
 
 
-def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None = None) -> NDArray[Any]:
+def pass_products(
+    rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None = None, totals: bool = True
+) -> NDArray[Any]:
     """Products of all atoms with queries of the `pass_dtype`, one row for each query, by whoever is faster.
 
     Parameters
     ----------
     moments : float64 array of shape (2, n), or None
         Takes the atoms' sums and sums of squares.
+    totals
+        Whether these sums are wanted, or their squares alone.
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
+    by_tiles = rows.are_contiguous and costs().tiles(len(queries))
+    if moments is not None and not totals and by_blas and rows.are_contiguous and len(rows.arrays) == 1:
+        if len(queries) == 1:
+            return _with_squares(rows, queries[0], moments[1])[np.newaxis]
+        if not by_tiles:
+            _with_squares(rows, queries[0], moments[1])
+            return products_with_all(rows.arrays[0], queries)
     # What BLAS can read, it multiplies in no more time.
-    if rows.are_contiguous and costs().tiles(len(queries)) and not (by_blas and moments is None):
+    if by_tiles and not (by_blas and moments is None):
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
     if not by_blas or (moments is not None and not rows.are_contiguous):
         return products_of_blocks(rows, queries, moments)
@@ -63,6 +74,18 @@ def pass_products(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64
         _sums(rows, queries[:1], PRODUCT, moments)
     parts = [products_with_all(array, queries) for array in rows.arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _with_squares(rows: Rows, query: NDArray[Any], squares: NDArray[np.float64]) -> NDArray[Any]:
+    """Products of all rows of one matrix of floats in C order with one query; their sums of squares go to `squares`."""
+    (array,) = rows.arrays
+
+    def work(start: int, stop: int) -> NDArray[Any]:
+        products, squares[start:stop] = products_and_squares(Rows([array[start:stop]]), query)
+        return products
+
+    found = in_pieces(work, rows.n, max(1, _LEAST_SUMMED // rows.d))
+    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:

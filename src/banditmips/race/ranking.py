@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from banditmips.atoms.facts import lengths_of_rows, means_of_rows
 from banditmips.core.byte_products import OF_SQUARES
 from banditmips.core.near_best import ROUNDING
+from banditmips.core.passes import SQUARE_TERMS
 from banditmips.race.known import inverse, norms_of, spreads_of
 from banditmips.race.passes import rounding_of_sums
 
@@ -109,7 +110,8 @@ class Ranking:
         """
         if moments is None:
             return self._atoms.once(f"scores of {self._objective}", self._known)
-        return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d))
+        # Whoever has added them up.
+        return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d, SQUARE_TERMS))
 
     def by_bytes(
         self,

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, map_of
 from banditmips.core.near_best import ROUNDING
-from banditmips.core.passes import pass_dtype
+from banditmips.core.passes import fills_products, pass_dtype
 from banditmips.core.plain import BytesFirst
 from banditmips.core.rows import Rows
 from banditmips.core.scored_batch import ScoresBatch
-from banditmips.core.statistics import PRODUCT
 from banditmips.race.batch import asks_for_time
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, exact_sums
+from banditmips.race.full import BY_COLUMNS, can_use_blas
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
 from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
@@ -82,7 +81,7 @@ def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) 
         if not is_product:
             kind.bytes_first.close = partial(_close_by_scores, rows, ranking, known, _settings(k, options))
     else:
-        _choose_ways(kind, rows, k, is_sum_of_products=kind.objective == PRODUCT)
+        _choose_ways(kind, rows, k)
     return True
 
 
@@ -146,16 +145,20 @@ def _close_of_all(
     return None if found is None else found[:2]
 
 
-def _choose_ways(kind: PlainScores, rows: Rows, k: int, is_sum_of_products: bool) -> None:
-    """Who multiplies the atoms, and who adds up exact scores of those that are close."""
+def _choose_ways(kind: PlainScores, rows: Rows, k: int) -> None:
+    """Who multiplies the atoms, and whether exact scores of all of them take less."""
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
-    if not (can_use_blas(array) and rows.are_contiguous and len(rows.arrays) == 1 and here.sweeps(n_values)):
+    readable = can_use_blas(array)
+    if not readable:
+        are_faster = here.tiles(1)
+    else:
+        are_faster = here.sweeps(n_values) if rows.are_contiguous else here.sweeps_columns(n_values)
+    if not (are_faster and fills_products(rows)):  # our own loops
         kind.multiply = partial(_multiply_one, rows)
     if not rows.are_contiguous:
-        kind.add_up = partial(exact_sums, rows, objective=kind.objective)
         # Numbers that BLAS cannot read have to be converted for either.
-        by_columns = not can_use_blas(array) or here.by_columns(rows.n, rows.d, array.itemsize, k)
-        kind.by_columns = is_sum_of_products and rows.are_columns and by_columns
+        by_columns = not readable or here.by_columns(rows.n, rows.d, array.itemsize, k)
+        kind.by_columns = kind.objective in BY_COLUMNS and rows.are_columns and by_columns
 
 
 def _of_type(numbers: NDArray[np.float64] | None, dtype: np.dtype[Any]) -> NDArray[Any] | None:

@@ -23,10 +23,17 @@ ALWAYS_INLINE v_f32 load_of_f32(int dtype, const void *p) {
 #endif
 }
 ALWAYS_INLINE v_f32 load_part_of_f32(int dtype, const void *p, int64_t count) {
-    float lanes[LANES_f32] = {0};
     if (dtype == BM_F32) return load_part_f32(p, count);
+#if BM_VECTOR_BYTES == 64
+    const __mmask16 some = (__mmask16)((1u << count) - 1);
+    if (dtype == BM_F16) return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some, p));
+    const __m128i bytes = _mm_maskz_loadu_epi8(some, p);
+    return _mm512_cvtepi32_ps(dtype == BM_U8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes));
+#else
+    float lanes[LANES_f32] = {0};
     to_f32(dtype, p, dtype == BM_F16 ? 2 : 1, count, lanes);
     return load_f32(lanes);
+#endif
 }
 ALWAYS_INLINE int64_t itemsize_f32(int dtype) { return dtype == BM_F32 ? 4 : dtype == BM_F16 ? 2 : 1; }
 #else
@@ -36,6 +43,21 @@ ALWAYS_INLINE v_f64 load_part_of_f64(int dtype, const void *p, int64_t count) {
 }
 ALWAYS_INLINE int64_t itemsize_f64(int dtype) { return (void)dtype, 8; }
 #endif
+
+/* What numbers of four rows add to their sums, from place j on: as many as a vector holds, or `count` of them. What is
+ * constant wherever this is called: everything but places and numbers, so that sums stay in registers. */
+ALWAYS_INLINE void F(add_four)(int objective, int dtype, const void *const a[4], const REAL *b, int64_t j, int64_t count, V *s) {
+    const V y = count == LANES ? F(load)(b + j) : F(load_part)(b + j, count);
+    for (int r = 0; r < 4; r++) {
+        const char *p = (const char *)a[r] + j * F(itemsize)(dtype);
+        const V x = count == LANES ? F(load_of)(dtype, p) : F(load_part_of)(dtype, p, count);
+        s[r] += F(terms)(objective, x, y);
+        if (objective == BM_MOMENTS) {
+            s[4 + r] += x;
+            s[8 + r] += x * x;
+        }
+    }
+}
 
 /* objective and dtype are constants wherever this is called. */
 ALWAYS_INLINE void F(four_sums)(int objective, int dtype, const void *const a[4], const REAL *b, int64_t d, double *out) {
@@ -47,19 +69,9 @@ ALWAYS_INLINE void F(four_sums)(int objective, int dtype, const void *const a[4]
         const int64_t end = d - start < PIECE ? d : start + PIECE;
         V s[12];
         for (int i = 0; i < n_sums; i++) s[i] = (V){0};
-        for (int64_t j = start; j < end; j += LANES) {
-            const int whole = end - j >= LANES;
-            const V y = whole ? F(load)(b + j) : F(load_part)(b + j, end - j);
-            for (int r = 0; r < 4; r++) {
-                const char *p = (const char *)a[r] + j * F(itemsize)(dtype);
-                const V x = whole ? F(load_of)(dtype, p) : F(load_part_of)(dtype, p, end - j);
-                s[r] += F(terms)(objective, x, y);
-                if (objective == BM_MOMENTS) {
-                    s[4 + r] += x;
-                    s[8 + r] += x * x;
-                }
-            }
-        }
+        int64_t j = start;
+        for (; end - j >= LANES; j += LANES) F(add_four)(objective, dtype, a, b, j, LANES, s);
+        if (j < end) F(add_four)(objective, dtype, a, b, j, end - j, s);
         for (int i = 0; i < n_sums; i++) total[i] += F(widen)(s[i]);
     }
     for (int i = 0; i < n_sums; i++) out[i] = sum_f64(total[i]);

@@ -1,0 +1,4 @@
+from banditmips.core.rows cimport Rows
+
+
+cdef int fill_products(Rows rows, const void* query, void* products) except -1 nogil
