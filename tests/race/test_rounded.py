@@ -23,8 +23,8 @@ from banditmips.race.together import Together
 @pytest.fixture(autouse=True)
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine: BLAS is slow, so that products of bytes pay for few atoms too."""
-    for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(product=0.06))
+    for module in ("batch", "direct", "full", "passes", "code_search", "query", "rounded", "together"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(product=0.06, more_columns=1.0))
 
 
 def normal(n=800, d=2_100, m=30, seed=0, dtype=np.float32):

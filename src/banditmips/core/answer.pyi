@@ -28,6 +28,8 @@ class Times:
     prepare: float
     atom: float
     risk: float
+    fine_cell: float
+    fine_atom: float
     def __init__(
         self,
         cell: float = 0.0,
@@ -36,6 +38,8 @@ class Times:
         prepare: float = 0.0,
         atom: float = 0.0,
         risk: float = ...,
+        fine_cell: float | None = None,
+        fine_atom: float = 0.0,
     ) -> None: ...
 
 def answer(

@@ -46,15 +46,20 @@ class Times:
     ----------
     cell, atom : float
         A cell of an atom's code, and whatever else a round does with an atom.
+    fine_cell, fine_atom : float
+        A bit of a cell in the round that reads all of them, and what that round takes longer of an atom. Unless they are
+        said, the former is two cells, as its query has twice as many bits.
     row, full, prepare : float
         An exact row, all products, and making a query ready.
     risk : float
         What a race that comes to nothing may take beside all products; infinite where that is not to be asked.
     """
 
-    def __init__(self, cell=0.0, row=0.0, full=0.0, prepare=0.0, atom=0.0, risk=INFINITY):
+    def __init__(
+        self, cell=0.0, row=0.0, full=0.0, prepare=0.0, atom=0.0, risk=INFINITY, fine_cell=None, fine_atom=0.0
+    ):
         self.cell, self.row, self.full, self.prepare, self.atom = cell, row, full, prepare, atom
-        self.risk = risk
+        self.risk, self.fine_cell, self.fine_atom = risk, 2.0 * cell if fine_cell is None else fine_cell, fine_atom
 
 
 def answer(known, Survivors alive, query, ScoreMap scores, exact, limits, times):

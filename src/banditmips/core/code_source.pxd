@@ -39,7 +39,7 @@ cdef class CodeSource(Source):
     cdef object _query, _dither, _times
     cdef bm_code_round round
     cdef int64_t* sums
-    cdef double cell_time, atom_time, row_time, full_time, prepare_time, risk
+    cdef double cell_time, atom_time, fine_cell_time, fine_atom_time, row_time, full_time, prepare_time, risk
     cdef double quantile
     cdef readonly bint hopeless
     cdef readonly double time_spent
@@ -62,6 +62,12 @@ cdef class CodeSource(Source):
     cdef void _read(self, int64_t size) noexcept nogil
     cdef void _fill_radius(self) noexcept nogil
     cdef const int64_t* _rows(self) noexcept nogil
-    cdef void _read_signs(self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes) noexcept nogil
+    cdef void _read_signs(
+        self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes, Py_ssize_t first, Py_ssize_t count
+    ) noexcept nogil
+    cdef void _add_bits(
+        self, const uint64_t* codes, int64_t stride, const uint64_t* planes, int n_planes, int64_t n_words, Py_ssize_t first,
+        Py_ssize_t count,
+    ) noexcept nogil
     cdef void _read_all_bits(self) noexcept nogil
     cdef void _describe_round(self, int64_t size) noexcept nogil

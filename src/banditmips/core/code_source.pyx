@@ -37,6 +37,8 @@ cdef double FINE_PART = 0.2
 cdef enum:
     # Cells that are read in the time that the rest of a round takes for an atom
     CELLS_OF_AN_ATOM = 64
+    # Atoms of which all bits are read together: so few that codes of some thousand coordinates stay in the second cache
+    FINE_ATOMS = 256
 
 
 cdef class RotatedQuery:
@@ -125,6 +127,7 @@ cdef class CodeSource(Source):
         self._query, self._dither, self._times = query, dither, times
         self.cell_time, self.atom_time, self.row_time = times.cell, times.atom, times.row
         self.full_time, self.prepare_time, self.risk = times.full, times.prepare, times.risk
+        self.fine_cell_time, self.fine_atom_time = times.fine_cell, times.fine_atom
         self.most = codes.n_cells * codes.n_bits
         # Having read all bits of a code is not to know the score: there is no end where a race would be exhausted.
         self.population = self.most + 1
@@ -204,7 +207,7 @@ cdef class CodeSource(Source):
 
     cdef double _fine_time(self) noexcept:
         """What all bits of an atom take: every plane of them meets a query of more bits than the signs do."""
-        return self.codes.n_cells * self.codes.n_bits * self.cell_time * (<double> FINE_BITS / COARSE_BITS)
+        return self.fine_atom_time + self.codes.n_cells * self.codes.n_bits * self.fine_cell_time
 
     cdef double time_left(self):
         """What reading on to the end would take, by the estimates of now: all signs, all bits if there are more, rows."""
@@ -296,7 +299,7 @@ cdef class CodeSource(Source):
             self.rotated.make_fine()
             self._read_all_bits()
         else:
-            self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS)
+            self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS, 0, self.alive.n)
         self._describe_round(size)
         bm_kernels().code_estimates(&self.round, self._rows(), self.alive.n, self.sums, self.alive.estimates)
         self.scores.apply(self.alive)
@@ -311,36 +314,51 @@ cdef class CodeSource(Source):
         """The survivors' rows; NULL where they are all atoms, in order."""
         return NULL if self.alive.n == self.codes.n else self.alive.rows
 
-    cdef void _read_signs(self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes) noexcept nogil:
-        """Add the products of signs and rounded query from cell `start` to `stop` to the sums."""
+    cdef void _read_signs(
+        self, int64_t start, int64_t stop, const uint64_t* planes, int n_planes, Py_ssize_t first, Py_ssize_t count
+    ) noexcept nogil:
+        """Add the products of signs and rounded query from cell `start` to `stop` to the sums of some survivors."""
         cdef int64_t begin = start // 64, end = stop // 64, split = self.codes.n_first_words
         if begin < split:
-            bm_kernels().bit_sums(
-                &self.codes._first[0, begin], split, self._rows(), self.alive.n, planes + begin,
-                self.codes.n_words, n_planes, min(end, split) - begin, self.sums,
+            self._add_bits(
+                &self.codes._first[0, begin], split, planes + begin, n_planes, min(end, split) - begin, first, count
             )
         if end > split:
             begin = max(begin, split)
-            bm_kernels().bit_sums(
-                &self.codes._rest[0, begin - split], self.codes.n_words - split, self._rows(), self.alive.n,
-                planes + begin, self.codes.n_words, n_planes, end - begin, self.sums,
+            self._add_bits(
+                &self.codes._rest[0, begin - split], self.codes.n_words - split, planes + begin, n_planes, end - begin,
+                first, count,
             )
+
+    cdef void _add_bits(
+        self, const uint64_t* codes, int64_t stride, const uint64_t* planes, int n_planes, int64_t n_words, Py_ssize_t first,
+        Py_ssize_t count,
+    ) noexcept nogil:
+        """Do that for words of codes that lie `stride` apart: of `count` survivors from the one numbered `first` on."""
+        cdef const int64_t* rows = self._rows()
+        bm_kernels().bit_sums(
+            codes + (first * stride if rows == NULL else 0), stride, NULL if rows == NULL else rows + first, count, planes,
+            self.codes.n_words, n_planes, n_words, self.sums + first,
+        )
 
     cdef void _read_all_bits(self) noexcept nogil:
         """Products of the whole codes with the finely rounded query: ``sum over planes of 2^p (2 S_p - T)``."""
         cdef int64_t n_words = self.codes.n_words
         cdef int plane, n_planes = self.codes.n_bits - 1
-        cdef Py_ssize_t t
+        cdef Py_ssize_t t, first = 0, count
         memset(self.sums, 0, self.alive.n * sizeof(int64_t))
-        # By Horner's rule, from the signs down.
-        self._read_signs(0, self.codes.n_cells, self.rotated.fine, FINE_BITS)
-        for plane in range(n_planes - 1, -1, -1):
-            for t in range(self.alive.n):
-                self.sums[t] *= 2
-            bm_kernels().bit_sums(
-                &self.codes._finer[0, plane * n_words], n_planes * n_words, self._rows(), self.alive.n,
-                self.rotated.fine, n_words, FINE_BITS, n_words, self.sums,
-            )
+        # A few survivors at a time, whose planes lie together in memory, by Horner's rule from the signs down.
+        while first < self.alive.n:
+            count = min(<Py_ssize_t> FINE_ATOMS, self.alive.n - first)
+            self._read_signs(0, self.codes.n_cells, self.rotated.fine, FINE_BITS, first, count)
+            for plane in range(n_planes - 1, -1, -1):
+                for t in range(first, first + count):
+                    self.sums[t] *= 2
+                self._add_bits(
+                    &self.codes._finer[0, plane * n_words], n_planes * n_words, self.rotated.fine, FINE_BITS, n_words, first,
+                    count,
+                )
+            first += count
 
     cdef void _describe_round(self, int64_t size) noexcept nogil:
         """Say what the sums of so many cells mean; the quantile comes with the radii."""

@@ -217,13 +217,14 @@ cdef class Rows:
         out = np.zeros((m, stop - start))
         cdef double[:, ::1] sums = out
         size = BM_COLUMN_ROOM * min((stop - start) * BM_COLUMN_QUERIES, BM_COLUMN_ROWS)
-        cdef double[::1] room = np.empty(max(size, BM_STRETCH))
-        if stop > start and self.d:
+        cdef double[::1] room = np.empty(max(size, 2 * BM_STRETCH))
+        cdef const double[:, ::1] beside
+        while first < m and stop > start and self.d:
+            count = min(m - first, <Py_ssize_t> BM_COLUMN_QUERIES)
+            beside = np.ascontiguousarray(np.asarray(queries)[first : first + count].T)
             with nogil:
-                while first < m:
-                    count = min(m - first, <Py_ssize_t> BM_COLUMN_QUERIES)
-                    bm_kernels().columns_exact(&part, objective, &queries[first, 0], count, &room[0], &sums[first, 0])
-                    first += count
+                bm_kernels().columns_exact(&part, objective, &beside[0, 0], <int> count, &room[0], &sums[first, 0])
+            first += count
         return np.negative(out, out=out) if objective else out
 
     def pair_sums(self, const int64_t[::1] rows, const int64_t[::1] places, queries, int objective):

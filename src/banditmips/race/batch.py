@@ -180,7 +180,7 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
         is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
         # The first of a batch may all come to nothing.
         most = 2.0 * REGRET * n_queries * times.full / _FIRST_TRIED if n_queries > 1 else inf
-        bounds = here.call_overhead + 0.5 * n * times.atom
+        bounds = here.call_overhead + n * here.bound
         may_be = is_tried and bounds <= most and may_be_certain(here, times, n, k)
         may_race = times.prepare + n * times.atom <= most
         return not (may_be or (may_race and is_worth_a_race(here, times, atoms.codes, n, k, n_queries)))

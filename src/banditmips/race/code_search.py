@@ -166,9 +166,11 @@ class CodeSearch:
         exact = RowsExact(self._rows, vector, self._code, terms, None, _give_up)
         exact.row_cost = query.n_nonzero if self._code == PRODUCT else vector.size
         try:
+            n_bounded = 0 if are_bounded else alive.n
             if not are_bounded:
                 leave_certain(known, alive, query, scores)
             outcome = answer_survivors(known, alive, vector, scores, exact, self._limits, times)
+            outcome.time_spent += n_bounded * costs().bound
             if self.options.rescore and not outcome.handed_over:
                 n_before = outcome.n_multiplies
                 outcome.rescore(self._k, self.options.absolute, exact, self.options.budget)

@@ -34,7 +34,10 @@ class Costs:
         The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of float32.
     columns, near_columns, more_columns
         The same for our own loop over columns of any type, which adds up in double precision; and for one more of up to
-        four queries that share what is read.
+        eight queries that share what is read.
+    apart, column_facts
+        The same of one of many rows that are read for exact scores, from the processor's cache; and of all of them, for
+        their exact norms and means.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -50,13 +53,18 @@ class Costs:
     convert, tile
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
         of several queries that share it.
-    row, row_overhead
-        A value of a row that is read on its own and multiplied exactly, and going to that row.
+    row, short_row, row_overhead
+        A value of a row that is read on its own and multiplied exactly, of four bytes and of fewer; and going to that
+        row.
     cell, near_cell, rotate
         A cell of a code, from memory and from the processor's cache, and rotating and rounding one entry of a query.
+    fine_cell, near_fine_cell, fine_atom
+        A bit of a cell in the round that reads all bits of codes, from memory and from the processor's cache, and what
+        that round takes of an atom besides.
+    bound
+        An atom whose score is bounded for certain, by any objective.
     atom
-        An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it. Certain bounds take
-        half of that (measured: 3 to 8 ns where a round takes 10 to 25, at 5,000 and 60,000 atoms and k up to 100).
+        An atom in a round on codes, whatever the cells: its estimate, its interval, who beats it.
     gather
         A value read on its own from a row-major matrix: a cache line, most of which is not wanted.
     arithmetic
@@ -79,6 +87,8 @@ class Costs:
     columns: float = 0.23
     near_columns: float = 0.09
     more_columns: float = 0.06
+    apart: float = 0.5
+    column_facts: float = 0.5
     product: float = 0.03
     shared: float = 0.3
     turned: float = 1.3
@@ -94,11 +104,16 @@ class Costs:
     convert: float = 0.2
     tile: float = 0.06
     row: float = 0.3
+    short_row: float = 0.2
     row_overhead: float = 400.0
     cell: float = 0.015
     near_cell: float = 0.01
+    fine_cell: float = 0.02
+    near_fine_cell: float = 0.015
+    fine_atom: float = 30.0
     rotate: float = 2.0
     atom: float = 15.0
+    bound: float = 8.0
     gather: float = 25.0
     arithmetic: float = 4.0
     weigh: float = 50.0
@@ -128,6 +143,10 @@ class Costs:
     def cell_of(self, n_bytes: int) -> float:
         """Return what a cell costs if all codes take so many bytes."""
         return _between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
+
+    def fine_cell_of(self, n_bytes: int) -> float:
+        """Return what a bit of a cell costs where all of them are read, if all codes take so many bytes."""
+        return _between(min(self.near_fine_cell, self.fine_cell), self.fine_cell, n_bytes // 4)
 
     def bytes_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
         """Return what a value of the atoms costs if it is multiplied as a byte with so many queries at once."""
@@ -176,11 +195,18 @@ class Costs:
         rough = self.column_stream_of(n * d)
         if itemsize == 4 and self.sweeps_columns(n * d):
             rough = self._column_sweep_of(n * d)
-        return n * self.columns_of(n * d) <= n * rough + self.entries_apart(n, d, itemsize, k + 1)
+        return n * self.columns_of(n * d) <= n * rough + self.entries_apart(n, d, itemsize, k + 1, k + 1)
 
-    def entries_apart(self, n: int, d: int, itemsize: int, n_rows: int) -> float:
-        """Return what one number of each of so many rows of atoms in Fortran order costs: for each a cache line."""
-        return n_rows * _between(_LINE / 4 * self.near_stream, self.gather, n * d) * 4 / max(itemsize, 4)
+    def entries_apart(self, n: int, d: int, itemsize: int, n_rows: float, n_pairs: int) -> float:
+        """Return what one number of each of so many rows of atoms in Fortran order costs, for exact scores.
+
+        `n_pairs` are those of a row and a query that wants it. Each row takes cache lines, which neighbours share.
+        """
+        near_line = _LINE / 4 * self.near_stream
+        n_lines = min(n_rows, n * itemsize // _LINE + 1)
+        from_memory = n_lines * max(_between(near_line, self.gather, n * d) - near_line, 0.0)
+        # As everything here, beside a value of four bytes
+        return (from_memory + n_rows * self.apart + (n_pairs - n_rows) * self.row) * 4 / max(itemsize, 4)
 
     def column_stream_of(self, n_values: int) -> float:
         """Return what a value of atoms in Fortran order costs BLAS for one query."""
@@ -201,7 +227,7 @@ _LINE = 64
 """Bytes of a cache line."""
 _TURNED_QUERIES = 8
 """Queries with which it is measured which way round products are faster; beside more of them it matters less."""
-_COLUMN_QUERIES = 4
+_COLUMN_QUERIES = 8
 """Queries that share one reading of columns which are added up in double precision."""
 _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""

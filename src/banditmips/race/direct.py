@@ -135,7 +135,7 @@ class DirectSearch:
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):
             self.serves = options.epsilon == 0.0  # a race that may end sooner is another one
-            self.times, self.certain_time, self._n_sharing = times, 0.5 * n * times.atom, n_queries
+            self.times, self.certain_time, self._n_sharing = times, n * here.bound, n_queries
             self._full_time = partial(full_time, here, n, d, store.dtype.itemsize, True, contiguous=contiguous)
             self.compiled = Direct(store.rows, known_of(atoms), (k, options.absolute, options.delta), times)
 

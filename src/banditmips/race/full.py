@@ -123,9 +123,8 @@ def exact_sums(
 
 def _take_less(rows: Rows, n_queries: int, close: NDArray[np.int64]) -> bool:
     """Whether exact products of some queries with all columns take less than reading the rows that are wanted."""
-    itemsize, n_wanted = rows.arrays[0].itemsize, int(np.count_nonzero(np.bincount(close, minlength=1)))
-    n_lines = min(n_wanted, rows.n * itemsize // LINE + 1)
-    apart = costs().entries_apart(rows.n, rows.d, itemsize, n_lines) + close.size * costs().row
+    n_wanted = int(np.count_nonzero(np.bincount(close, minlength=1)))
+    apart = costs().entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_wanted, close.size)
     return rows.n * column_time(rows, n_queries) <= apart
 
 

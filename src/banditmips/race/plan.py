@@ -76,11 +76,12 @@ def code_times(
     """What the steps of a race on codes take, for one of so many queries."""
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries, contiguous)
-    row = d * (costs.row * itemsize / 4 if contiguous else costs.gather) + costs.row_overhead
+    of_row = costs.row * itemsize / 4 if itemsize >= 4 else costs.short_row
+    row = d * (of_row if contiguous else costs.gather) + costs.row_overhead
     # What the queries of a batch lose is written down (`race.batch`).
     risk = 2.0 * REGRET * full if n_queries == 1 else inf
     cell, prepare = costs.cell_of(codes.nbytes), codes.rotation.width * costs.rotate + costs.call_overhead
-    return Times(cell, row, full, prepare, costs.atom, risk)
+    return Times(cell, row, full, prepare, costs.atom, risk, costs.fine_cell_of(codes.nbytes), costs.fine_atom)
 
 
 def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_queries: int = 1) -> bool:
@@ -90,13 +91,13 @@ def is_worth_a_race(costs: Costs, times: Times, codes: Codes, n: int, k: int, n_
     the queries of a batch lose is written down (`race.batch`).
     """
     around = costs.call_overhead / (2.0 * REGRET) if n_queries == 1 else 0.0
-    least = times.prepare + n * (codes.n_first * times.cell + 1.5 * times.atom) + k * times.row
+    least = times.prepare + n * (codes.n_first * times.cell + times.atom + costs.bound) + k * times.row
     return times.full > max(least, around)
 
 
 def may_be_certain(costs: Costs, times: Times, n: int, k: int) -> bool:
     """Whether all products take longer than certain bounds, and the rows that are returned if these are enough."""
-    return times.full > 0.5 * n * times.atom + k * times.row + costs.call_overhead
+    return times.full > n * costs.bound + k * times.row + costs.call_overhead
 
 
 def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1) -> Times:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import collect_facts
 from banditmips.core.answer import Times
 from banditmips.core.byte_products import BLOCK, ByteProducts, reaching_best
-from banditmips.core.certain import ScoreMap
+from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
-from banditmips.core.codes import Codes
+from banditmips.core.codes import MAX_BITS, Codes
 from banditmips.core.measuring import time_cells, time_rotation
 from banditmips.core.passes import rough_sums
 from banditmips.core.rotation import Rotation
@@ -28,6 +30,8 @@ _N, _D = 1024, 8192
 """Rows and columns of what is read from the cache, or multiplied at once."""
 _SHORT = 64
 """Entries of rows whose products take next to nothing."""
+_SHORT_CODE = 704
+"""Coordinates of codes of which what is around their cells takes a good part, as do vectors that they half fill."""
 
 
 def measure() -> dict[str, float]:
@@ -62,6 +66,7 @@ def _of_rows(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[str,
         "near_sweep": _best_time(lambda: near_rows.rough_products(query[:_N], 0, _N), 10) / near.size,
         "convert": _best_time(lambda: rough_sums(halves, every[: _N // 2], wide, 0), 2) / (_N // 2 * 8 * _D),
         "row": _best_time(lambda: far.scores(every[::2].copy(), None, np.ones(4 * _D), 0), 2) / (_N // 2 * 4 * _D),
+        "short_row": _best_time(lambda: halves.scores(every[: _N // 4], None, np.ones(8 * _D), 0), 2) / (_N * 2 * _D),
     }
 
 
@@ -74,10 +79,13 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
     far, close, few = Rows([tall]), Rows([near[:, :n_near].T]), np.ones(n_columns, dtype=np.float32)
     exact, entries = np.ones(n_columns), np.ones(_N, dtype=np.float32)
     columns = _best_time(lambda: far.column_products(exact, 0, n_tall), 2) / tall.size
-    four = _best_time(lambda: far.sums_of_columns(np.ones((4, n_columns)), 0, n_tall, 0), 2) / tall.size
+    eight = _best_time(lambda: far.sums_of_columns(np.ones((8, n_columns)), 0, n_tall, 0), 2) / tall.size
+    some, nobody = np.arange(0, n_near, 2), np.zeros(n_near // 2, dtype=np.int64)
     return {
         "columns": columns,
-        "more_columns": max(four - columns, 0.1 * four) / 3,
+        "more_columns": max(eight - columns, 0.1 * eight) / 7,
+        "apart": _best_time(lambda: close.pair_sums(some, nobody, [exact[:_N]], 0), 10) / (_N * some.size),
+        "column_facts": _best_time(lambda: collect_facts(DenseStore(close.arrays[0])), 4) / (_N * n_near),
         "column_stream": _best_time(lambda: tall @ few, 2) / tall.size,
         "column_sweep": _best_time(lambda: far.rough_products(few, 0, n_tall), 2) / tall.size,
         "near_columns": _best_time(lambda: close.column_products(exact[:_N], 0, n_near), 10) / (_N * n_near),
@@ -173,12 +181,45 @@ def _of_codes() -> dict[str, float]:
         source = CodeSource(Survivors(None, n, 10, False), codes, query, dither, ScoreMap(), Times())
         source.advance(64)  # a query is rotated once, and that is told apart
         rounds.append(_best_time(partial(second_round, source), 1) / n)
+    # Of short codes and of long ones: the difference is that of their cells.
+    short, long, far = _of_all_bits(_SHORT_CODE, 4 * n), _of_all_bits(_D, n // 16), _of_all_bits(_D, n // 2)
+    near_fine = max(long - short, 0.1 * long) / (MAX_BITS * (_D - _SHORT_CODE))
     return {
         "cell": max(_best_time(lambda: time_cells(apart), 2) / (10 * n), cells) / codes.n_first,
         "near_cell": cells / codes.n_first,
+        "fine_cell": max(near_fine + (far - long) / (MAX_BITS * _D), near_fine),
+        "near_fine_cell": near_fine,
+        "fine_atom": max(short - MAX_BITS * _SHORT_CODE * near_fine, 0.1 * short),
         "atom": max(min(rounds) - cells, 0.1 * cells),
         "rotate": _best_time(lambda: time_rotation(rotation), 5) / _D,
+        "bound": _of_bounds(n),
     }
+
+
+def _of_bounds(n: int) -> float:
+    """Seconds of an atom whose score is bounded for certain, where that leaves all of them."""
+    entries, axes = np.random.default_rng(0).random((n, _SHORT), dtype=np.float32), np.eye(_SHORT, dtype=np.float32)[:8]
+    norms = np.linalg.norm(entries, axis=1).astype(np.float64)
+    along = np.ascontiguousarray(entries[:, :8].T)
+    bounds = CertainBounds(
+        entries.mean(axis=1, dtype=np.float64), norms, np.stack([norms, norms]), _SHORT, 1e-6, axes, along
+    )
+    query, scores = MeasuredQuery(entries[0]), ScoreMap(1.0 / norms, None)
+    alive = Survivors(None, n, 10, False)
+    return _best_time(lambda: bounds.bound(alive, query, scores), 5) / n
+
+
+def _of_all_bits(d: int, n: int) -> float:
+    """Seconds of an atom of d coordinates in a round that reads all bits of n codes."""
+    codes = Codes(Rotation(d, 0), np.zeros(d), n, d, MAX_BITS)
+    for some in (codes.first, codes.rest, codes.finer):
+        some[:] = 0x5555555555555555
+    times = []
+    for _ in range(3):
+        source = CodeSource(Survivors(None, n, 10, False), codes, np.ones(d), make_dither(codes), ScoreMap(), Times())
+        source.advance(64)
+        times.append(_best_time(lambda s=source: s.advance(d * MAX_BITS), 1) / n)  # type: ignore[misc]
+    return min(times)
 
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:

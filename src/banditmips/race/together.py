@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 from banditmips.atoms import DenseStore
 from banditmips.atoms.collecting import by_row, facts_of
 from banditmips.core.batch import best_of_each, measure_queries
+from banditmips.core.byte_products import can_round
 from banditmips.core.near_best import ROUNDING, close_to_each
 from banditmips.core.passes import pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import BY_COLUMNS, LINE, can_use_blas, column_time, exact_sums
+from banditmips.race.full import BY_COLUMNS, can_use_blas, column_time, exact_sums
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
 from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
-from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try
+from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, times_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
 from banditmips.race.wanted import replaced, without
@@ -193,19 +194,25 @@ class Together:
     def _exact_by_columns(self, n_queries: int) -> bool:
         """Whether exact sums of all columns take less than any products and, after them, the rows of the best."""
         rows, here = self._rows, costs()
-        misses_norms = self._objective != "inner_product" and self._atoms.facts is None
         if not rows.are_columns or self._code not in BY_COLUMNS:
             return False
-        if self._objective in WITHOUT_LENGTHS and misses_norms:  # they would be wanted of all, too
-            return False
-        n_lines = min(n_queries * self._k, rows.n * rows.arrays[0].itemsize // LINE + 1)
-        apart = here.entries_apart(rows.n, rows.d, rows.arrays[0].itemsize, n_lines)
-        one = here.column_stream_of(rows.n * rows.d)
-        together = here.shared_of(max(rows.arrays[0].itemsize, 4), by_column=True) + n_queries * here.product
-        by_blas = min(together, n_queries * one) + misses_norms * one
-        by_blas += 0.0 if can_use_blas(rows.arrays[0]) else here.convert
-        everybody = column_time(rows, n_queries) + n_queries * _LOOKED_UP / rows.d
-        return rows.n * everybody <= rows.n * by_blas + apart
+        n, d, itemsize, wanted = rows.n, rows.d, rows.arrays[0].itemsize, n_queries * self._k
+        # As many as so many draw among all
+        n_wanted = n * (1.0 - (1.0 - min(self._k / n, 1.0)) ** n_queries)
+        after = here.entries_apart(n, d, itemsize, n_wanted, wanted)
+        one, readable = here.column_stream_of(n * d), can_use_blas(rows.arrays[0])
+        together = here.shared_of(max(itemsize, 4), by_column=True) + n_queries * here.product
+        rough = n * (min(together, n_queries * one) + (0.0 if readable else here.convert))
+        if self._may_ask_bytes and can_round(rows):
+            shared, own = times_by_bytes(rows, n_queries, self._k)
+            rough = min(rough, (shared + n_queries * own) / d)
+        everybody = n * column_time(rows, n_queries) + n * n_queries * _LOOKED_UP / d
+        if self._objective != "inner_product" and self._atoms.facts is None:
+            rough += n * one
+            if self._objective in WITHOUT_LENGTHS:
+                after += n_wanted * here.column_facts
+                everybody += n * here.column_facts
+        return everybody <= rough + after
 
     def _everybody(
         self, n_queries: int, excluded: NDArray[np.bool_] | None
@@ -324,8 +331,11 @@ class Together:
         ranking = Ranking(self._atoms, self._rows, objective, dtype) if in_double else self._ranking
         needs_moments = objective != "inner_product" and self._atoms.facts is None
         moments = np.empty((2, n)) if needs_moments else None
-        multiplied = products_of_blocks if in_double else pass_products
-        products = multiplied(self._rows, queries.astype(dtype, copy=False), moments)
+        vectors = queries.astype(dtype, copy=False)
+        if in_double:
+            products = products_of_blocks(self._rows, vectors, moments)
+        else:
+            products = pass_products(self._rows, vectors, moments, totals=objective == "correlation")
         known = ranking.by_products(moments)
         if known is None:
             return None
@@ -377,7 +387,7 @@ class Together:
             # Norms that nobody knows are computed of these rows alone, as if they were all.
             are_wanted = np.zeros(rows.n, dtype=np.bool_)
             are_wanted[close] = True
-            if rows.are_contiguous and np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
+            if np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
                 are_wanted[:] = True
             close = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)

@@ -60,6 +60,15 @@
 #define KEEP_IN_MEMORY(array) ((void)(array))
 #endif
 
+/* Before a loop of a few turns, whose number is known: written out, so that what it works on can stay in registers */
+#if defined(__clang__)
+#define UNROLLED _Pragma("unroll")
+#elif defined(__GNUC__)
+#define UNROLLED _Pragma("GCC unroll 8")
+#else
+#define UNROLLED
+#endif
+
 /* "f32" from f and 32, also where both are macros */
 #define BM_JOIN_(a, b) a##b
 #define BM_JOIN(a, b) BM_JOIN_(a, b)

@@ -79,7 +79,7 @@ enum { BM_FAR = 1 << 25 /* bytes that no cache is taken to hold */, BM_STRETCH =
 
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
-enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24, BM_COLUMN_QUERIES = 4 };
+enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24, BM_COLUMN_QUERIES = 8 };
 enum { BM_ROUGH_ROWS = 32768 }; /* the same for sums of floats: what is held of so many fits the second cache */
 
 enum {
@@ -174,7 +174,7 @@ struct bm_kernels {
     double (*dot_f64)(const double *a, const double *b, int64_t d);
 
     /* out[t] = product of q with the row at rows + t * stride_bytes, for t < n, in one pass; the same but for rounding.
-     * squares[t] = sum of the squares of that row, as it comes, unless `squares` is NULL. */
+     * squares[t] = sum of the squares of that row, as it comes (`passes.SQUARE_TERMS`), unless `squares` is NULL. */
     void (*products_f32)(const float *rows, int64_t stride_bytes, int64_t n, const float *q, int64_t d, float *out,
                          float *squares);
     void (*products_f64)(const double *rows, int64_t stride_bytes, int64_t n, const double *q, int64_t d, double *out,
@@ -193,9 +193,9 @@ struct bm_kernels {
     void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
     void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
-    /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of
-     * products or squares: sums[q * n + i] for query q, which begins at b + q * d, and row i. `room` is for BM_COLUMN_ROOM numbers of each row and query, of
-     * BM_COLUMN_ROWS at most, and for BM_STRETCH at least. */
+    /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of products or
+     * squares: sums[q * n + i] for query q, whose number j is b[j * n_queries + q], and row i. `room` is for BM_COLUMN_ROOM
+     * numbers of each row and query, of BM_COLUMN_ROWS at most, and for 2 BM_STRETCH at least. */
     void (*columns_exact)(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums);
 
     /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most

@@ -49,10 +49,12 @@ static void columns_rough(const struct bm_columns *m, const float *q, double *ro
 }
 #endif
 
-/* totals += columns, squares += columns^2 for `count` columns of n rows; count is a constant wherever this is called */
+/* totals += columns, squares += columns^2 for `count` columns of n rows, while those that follow are on their way; count is a
+ * constant wherever this is called */
 ALWAYS_INLINE void F(add_moments)(const char *a, int64_t gap, int count, int64_t n, REAL *totals, REAL *squares) {
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES) {
+        for (int c = 0; c < count; c++) PREFETCH_LATER(a + (count + c) * gap + i * (int64_t)sizeof(REAL));
         V total = F(load)(totals + i), square = F(load)(squares + i);
         for (int c = 0; c < count; c++) {
             const V x = F(load)((const REAL *)(a + c * gap + i * (int64_t)sizeof(REAL)));
@@ -95,55 +97,66 @@ static void F(columns_moments)(const REAL *first, int64_t gap, int64_t n, int64_
 
 #if BM_VECTOR_BYTES
 #if IS_FLOAT
-enum { N_SUMS = 2 * LANES_f64, ABREAST = 8 };
+enum { N_SUMS = 2 * LANES_f64, ABREAST = 8, BESIDE = 2 /* vectors of rows whose sums are in registers */ };
+enum { MOST_AT_ONCE = BM_VECTOR_BYTES == 64 ? 8 : 4 /* queries whose sums are, too */ };
 #endif
 
-/* What is added to the sums of a lane: terms of its columns, `step` bytes apart, with numbers of some queries, which are `d`
- * numbers apart, as their sums are `of_query`. How many columns and queries there are, and whether terms are products or
- * squared differences, is a constant wherever these are used. */
+/* What is added to the sums of a lane: terms of its columns, `step` bytes apart, with numbers of some queries, one beside the
+ * other and those of the next column `next_b` behind; their sums are `of_query` apart. How many columns, queries and vectors of rows there are, and whether terms are
+ * products or squared differences, is a constant wherever these are used. */
 #if IS_FLOAT
 struct lane {
     const char *a;
     int64_t step;
     const double *b;
-    int64_t d;
+    int64_t next_b;
     double *sums;
     int64_t of_query;
 };
 #endif
 
-ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int objective, int64_t i, int count, int n_queries) {
-    v_f64 sums[BM_COLUMN_QUERIES];
-    for (int q = 0; q < n_queries; q++) sums[q] = load_f64(lane->sums + q * lane->of_query + i);
+ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int objective, int64_t i, int count, int n_queries, int n_vectors) {
+    v_f64 sums[MOST_AT_ONCE][BESIDE];
+    UNROLLED for (int q = 0; q < n_queries; q++)
+        UNROLLED for (int v = 0; v < n_vectors; v++)
+            sums[q][v] = load_f64(lane->sums + q * lane->of_query + i + v * LANES_f64);
     for (int c = 0; c < count; c++) {
-        v_f64 x = F(load_wide)((const REAL *)(lane->a + c * lane->step) + i);
-        KEEP_LOADED(x); /* once for all queries */
-        for (int q = 0; q < n_queries; q++) {
-            LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
-            sums[q] += terms_f64(objective, x, (v_f64){0} + y);
-            IN_ORDER(sums[q]);
+        v_f64 x[BESIDE];
+        UNROLLED for (int v = 0; v < n_vectors; v++) {
+            x[v] = F(load_wide)((const REAL *)(lane->a + c * lane->step) + i + v * LANES_f64);
+            KEEP_LOADED(x[v]); /* once for all queries */
+        }
+        UNROLLED for (int q = 0; q < n_queries; q++) {
+            LOAD_UNALIGNED(double, y, lane->b + c * lane->next_b + q);
+            UNROLLED for (int v = 0; v < n_vectors; v++) {
+                sums[q][v] += terms_f64(objective, x[v], (v_f64){0} + y);
+                IN_ORDER(sums[q][v]);
+            }
         }
     }
-    for (int q = 0; q < n_queries; q++) store_f64(lane->sums + q * lane->of_query + i, sums[q]);
+    UNROLLED for (int q = 0; q < n_queries; q++)
+        UNROLLED for (int v = 0; v < n_vectors; v++)
+            store_f64(lane->sums + q * lane->of_query + i + v * LANES_f64, sums[q][v]);
 }
 
-/* The same for n rows. The columns at `next`, `gap` bytes apart, are on their way by the time that they are wanted:
- * processors do not guess across pages. */
+/* The same for n rows. The columns at `next` (unless it is NULL), `gap` bytes apart, are on their way by the time that they
+ * are wanted: processors do not guess across pages. */
 ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n, const char *next,
                                   int64_t gap) {
-    enum { SIZE = sizeof(REAL), LINE = 64 / SIZE };
+    enum { SIZE = sizeof(REAL), TALL = BESIDE * LANES_f64 };
     int64_t i = 0;
-    for (; n - i >= LINE; i += LINE) {
-        for (int c = 0; c < count; c++) PREFETCH_LATER(next + c * gap + i * SIZE);
-        for (int v = 0; v < LINE; v += LANES_f64) F(add_vectors)(lane, objective, i + v, count, n_queries);
+    for (; n - i >= TALL; i += TALL) {
+        for (int c = 0; next && c < count; c++)
+            for (int line = 0; line < TALL * SIZE; line += 64) PREFETCH_LATER(next + c * gap + i * SIZE + line);
+        F(add_vectors)(lane, objective, i, count, n_queries, BESIDE);
     }
-    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, objective, i, count, n_queries);
+    for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, objective, i, count, n_queries, 1);
     for (; i < n; i++)
         for (int q = 0; q < n_queries; q++) {
             double sum = lane->sums[q * lane->of_query + i];
             for (int c = 0; c < count; c++) {
                 LOAD_UNALIGNED(REAL, x, lane->a + c * lane->step + i * SIZE);
-                LOAD_UNALIGNED(double, y, lane->b + q * lane->d + c * N_SUMS);
+                LOAD_UNALIGNED(double, y, lane->b + c * lane->next_b + q);
                 sum += objective == BM_SQUARES ? (x - y) * (x - y) : x * y;
                 IN_ORDER(sum);
             }
@@ -151,31 +164,60 @@ ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int co
         }
 }
 
+/* The same for up to ABREAST columns: all of them, or four or one at a time */
 ALWAYS_INLINE void F(add_for_some)(struct lane lane, int objective, int count, int n_queries, int64_t n, const char *next,
                                    int64_t gap) {
-    if (count == ABREAST)
-        F(add_columns)(&lane, objective, ABREAST, n_queries, n, next, gap);
-    else
-        for (int c = 0; c < count; c++, lane.a += lane.step, lane.b += N_SUMS)
-            F(add_columns)(&lane, objective, 1, n_queries, n, next + c * gap, gap);
+    while (count > 0) {
+        const int some = count == ABREAST ? ABREAST : count >= 4 ? 4 : 1;
+        if (some == ABREAST)
+            F(add_columns)(&lane, objective, ABREAST, n_queries, n, next, gap);
+        else if (some == 4)
+            F(add_columns)(&lane, objective, 4, n_queries, n, next, gap);
+        else
+            F(add_columns)(&lane, objective, 1, n_queries, n, next, gap);
+        lane.a += some * lane.step, lane.b += some * lane.next_b, count -= some;
+        if (next) next += some * gap;
+    }
 }
 
-#define FOR_QUERIES(objective)                                                       \
-    switch (n_queries) {                                                             \
-        case 1: F(add_for_some)(*lane, objective, count, 1, n, next, gap); break;    \
-        case 2: F(add_for_some)(*lane, objective, count, 2, n, next, gap); break;    \
-        case 3: F(add_for_some)(*lane, objective, count, 3, n, next, gap); break;    \
-        default: F(add_for_some)(*lane, objective, count, BM_COLUMN_QUERIES, n, next, gap); \
+#define FOR_QUERIES(objective, n_queries)                                                                             \
+    NEVER_INLINE void F(add_##objective##_##n_queries)(const struct lane *lane, int count, int64_t n, const char *next, \
+                                                       int64_t gap) {                                                 \
+        F(add_for_some)(*lane, objective, count, n_queries, n, next, gap);                                            \
+    }
+FOR_QUERIES(BM_PRODUCTS, 1)
+FOR_QUERIES(BM_PRODUCTS, 2)
+FOR_QUERIES(BM_PRODUCTS, 4)
+FOR_QUERIES(BM_SQUARES, 1)
+FOR_QUERIES(BM_SQUARES, 2)
+FOR_QUERIES(BM_SQUARES, 4)
+#if BM_VECTOR_BYTES == 64
+FOR_QUERIES(BM_PRODUCTS, 8)
+FOR_QUERIES(BM_SQUARES, 8)
+#endif
+#undef FOR_QUERIES
+
+#define ADD_FOR(n)                                                \
+    while (n_queries >= n) {                                      \
+        if (objective == BM_SQUARES)                              \
+            F(add_BM_SQUARES_##n)(&some, count, rows, next, gap); \
+        else                                                      \
+            F(add_BM_PRODUCTS_##n)(&some, count, rows, next, gap); \
+        n_queries -= n, next = NULL; /* on its way by now */      \
+        some.b += n, some.sums += n * some.of_query;              \
     }
 
-static void F(add_some_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n, const char *next,
-                                int64_t gap) {
-    if (objective == BM_SQUARES)
-        FOR_QUERIES(BM_SQUARES)
-    else
-        FOR_QUERIES(BM_PRODUCTS)
+static void F(add_some_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t rows,
+                                const char *next, int64_t gap) {
+    struct lane some = *lane;
+#if BM_VECTOR_BYTES == 64
+    ADD_FOR(8)
+#endif
+    ADD_FOR(4)
+    ADD_FOR(2)
+    ADD_FOR(1)
 }
-#undef FOR_QUERIES
+#undef ADD_FOR
 #endif
 
 #if !IS_FLOAT
@@ -185,7 +227,7 @@ static void add_stretch(const struct bm_columns *m, int objective, const char *a
                         int64_t from, int64_t to, double *room, double *sums) {
     double *const wide = room + n_queries * N_SUMS * n;
     const int64_t gap = m->column_stride;
-    struct lane lane = {.step = N_SUMS * gap, .d = m->d, .of_query = N_SUMS * n};
+    struct lane lane = {.step = N_SUMS * gap, .next_b = N_SUMS * n_queries, .of_query = N_SUMS * n};
     memset(room, 0, (size_t)(n_queries * N_SUMS * n) * sizeof *room);
     for (int64_t group = from; group < to; group += ABREAST * N_SUMS)
         for (int l = 0; l < N_SUMS && group + l < to; l++) {
@@ -193,7 +235,7 @@ static void add_stretch(const struct bm_columns *m, int objective, const char *a
             const int64_t following = group + ABREAST * (N_SUMS + l); /* those of the next group, as they lie */
             const int count = n_left < ABREAST ? (int)n_left : ABREAST;
             const char *at = a + j * gap, *next = following + ABREAST <= m->d ? a + following * gap : at;
-            lane.a = at, lane.b = b + j, lane.sums = room + l * n, lane.step = N_SUMS * gap;
+            lane.a = at, lane.b = b + j * n_queries, lane.sums = room + l * n, lane.step = N_SUMS * gap;
             if (m->dtype == BM_F32 && m->row_stride == sizeof(float))
                 add_some_columns_f32(&lane, objective, count, n_queries, n, next, gap);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
@@ -203,11 +245,11 @@ static void add_stretch(const struct bm_columns *m, int objective, const char *a
                 float *const floats = (float *)wide;
                 for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * lane.step, m->row_stride, n, floats + c * n);
                 lane.a = (const char *)floats, lane.step = n * (int64_t)sizeof *floats;
-                add_some_columns_f32(&lane, objective, count, n_queries, n, lane.a, 0);
+                add_some_columns_f32(&lane, objective, count, n_queries, n, NULL, 0);
             } else {
                 for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * lane.step, m->row_stride, n, wide + c * n);
                 lane.a = (const char *)wide, lane.step = n * (int64_t)sizeof *wide;
-                add_some_columns_f64(&lane, objective, count, n_queries, n, lane.a, 0);
+                add_some_columns_f64(&lane, objective, count, n_queries, n, NULL, 0);
             }
         }
     /* As sum_in_order does */
@@ -222,12 +264,15 @@ static void add_stretch(const struct bm_columns *m, int objective, const char *a
 /* The compiler adds up plain numbers as it likes: only row by row they are added as elsewhere. */
 static void add_stretch(const struct bm_columns *m, int objective, const char *a, int64_t n, const double *b, int n_queries,
                         int64_t from, int64_t to, double *room, double *sums) {
-    for (int64_t i = 0; i < n; i++) {
-        to_f64(m->dtype, a + i * m->row_stride + from * m->column_stride, m->column_stride, to - from, room);
-        const double *const same[4] = {room, room, room, room};
-        double sum[4];
-        for (int q = 0; q < n_queries; q++) {
-            sums_exact_f64(objective, same, 1, b + q * m->d + from, to - from, sum);
+    const int64_t count = to - from;
+    for (int q = 0; q < n_queries; q++) {
+        double *const query = room + BM_STRETCH;
+        for (int64_t j = 0; j < count; j++) query[j] = b[(from + j) * n_queries + q];
+        for (int64_t i = 0; i < n; i++) {
+            to_f64(m->dtype, a + i * m->row_stride + from * m->column_stride, m->column_stride, count, room);
+            const double *const same[4] = {room, room, room, room};
+            double sum[4];
+            sums_exact_f64(objective, same, 1, query, count, sum);
             sums[q * m->n + i] += sum[0];
         }
     }
