@@ -210,6 +210,8 @@ class Together:
         if self._objective != "inner_product" and self._atoms.facts is None:
             rough += n * one
             if self._objective in WITHOUT_LENGTHS:
+                if not readable:  # a few rows at a time are turned and converted for their norms
+                    return False
                 after += n_wanted * here.column_facts
                 everybody += n * here.column_facts
         return everybody <= rough + after
@@ -387,7 +389,8 @@ class Together:
             # Norms that nobody knows are computed of these rows alone, as if they were all.
             are_wanted = np.zeros(rows.n, dtype=np.bool_)
             are_wanted[close] = True
-            if np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
+            may_be_all = rows.are_contiguous or can_use_blas(rows.arrays[0])
+            if may_be_all and np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
                 are_wanted[:] = True
             close = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)

@@ -102,8 +102,8 @@ enum { MOST_AT_ONCE = BM_VECTOR_BYTES == 64 ? 8 : 4 /* queries whose sums are, t
 #endif
 
 /* What is added to the sums of a lane: terms of its columns, `step` bytes apart, with numbers of some queries, one beside the
- * other and those of the next column `next_b` behind; their sums are `of_query` apart. How many columns, queries and vectors of rows there are, and whether terms are
- * products or squared differences, is a constant wherever these are used. */
+ * other and those of the next column `next_b` behind; their sums are `of_query` apart. How many columns, queries and vectors
+ * of rows there are, and whether terms are products or squared differences, is a constant wherever these are used. */
 #if IS_FLOAT
 struct lane {
     const char *a;
