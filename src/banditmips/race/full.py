@@ -22,7 +22,6 @@ from banditmips.race.costs import costs
 
 __all__ = [
     "BY_COLUMNS",
-    "LINE",
     "best_of_products",
     "can_stream",
     "can_use_blas",
@@ -45,8 +44,6 @@ _SHARED_ROWS = 3.0
 """Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
 BY_COLUMNS = (PRODUCT, NEG_SQUARED_DIFFERENCE)
 """Objectives whose terms are added up column by column."""
-LINE = 64
-"""Bytes of a cache line."""
 _FAR = 1 << 25
 """Bytes that no cache is taken to hold."""
 _LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18

@@ -205,7 +205,7 @@ class Together:
         rough = n * (min(together, n_queries * one) + (0.0 if readable else here.convert))
         if self._may_ask_bytes and can_round(rows):
             shared, own = times_by_bytes(rows, n_queries, self._k)
-            rough = min(rough, (shared + n_queries * own) / d)
+            rough = min(rough, (shared + n_queries * own) / d * 4 / max(itemsize, 4))
         everybody = n * column_time(rows, n_queries) + n * n_queries * _LOOKED_UP / d
         if self._objective != "inner_product" and self._atoms.facts is None:
             rough += n * one
