@@ -10,6 +10,7 @@ from banditmips.atoms import DenseStore, SparseStore, collecting
 from banditmips.atoms.cache import CacheFiller
 from banditmips.atoms.coding import CodesKeeper
 from banditmips.atoms.collecting import FactsCollector, collect_facts
+from banditmips.atoms.errors import BadAtomError
 from banditmips.core.codes import Codes
 from banditmips.core.numbers import permuted_coordinates
 from banditmips.core.rotation import Rotation
@@ -206,3 +207,25 @@ def test_the_first_entry_that_is_not_finite_is_named(n_jobs, small_blocks):
     atoms[70, 900] = -np.inf
     with pytest.raises(ValueError, match=r"atoms has -inf at row 70, column 900"):
         bm.BanditMIPS(n_jobs=n_jobs).fit(atoms)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3_000), (300, 1), (40, 1_024), (261, 1_500), (600, 2_049)])
+def test_facts_by_column_are_those_by_row(dtype, shape):
+    """To the bit, whichever way the atoms lie: norms of cosines are among them."""
+    rng = np.random.default_rng(0)
+    atoms = (
+        10.0 ** rng.uniform(-3, 3, (shape[0], 1)) * (rng.normal(size=shape) + rng.normal(size=(shape[0], 1)))
+    ).astype(dtype)
+    by_row, by_column = (collect_facts(DenseStore(np.asarray(atoms, order=order))) for order in "CF")
+    for name in ("means", "scatter", "squared_norms"):
+        np.testing.assert_array_equal(getattr(by_column, name), getattr(by_row, name))
+    np.testing.assert_allclose(by_column.column_squares, by_row.column_squares, rtol=1e-6)
+    assert (by_column.low, by_column.high) == (by_row.low, by_row.high)
+
+
+def test_what_is_not_finite_by_column_is_named():
+    atoms = np.ones((30, 2_000), order="F")
+    atoms[17, 1_800] = np.nan
+    with pytest.raises(BadAtomError, match=r"row 17, column 1800|17.*1800"):
+        collect_facts(DenseStore(atoms))

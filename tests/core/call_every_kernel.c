@@ -18,6 +18,26 @@ static void *block_of(void **blocks, int *n_blocks, int64_t bytes, int64_t offse
     return p + offset;
 }
 
+/* Some rows of a matrix by column: all of them, or every third */
+static void call_turning(const struct bm_kernels *k, const float *floats, const double *doubles, int64_t n) {
+    for (int64_t rows = n > BM_NEIGHBOURS ? BM_NEIGHBOURS : n; rows > 0; rows--) {
+        void *blocks[2 * BM_NEIGHBOURS];
+        int n_blocks = 0;
+        struct bm_neighbours some = {0, rows, 0, {0}}, others = {0, rows, 0, {0}};
+        const int64_t d = n / rows;
+        for (int64_t r = 0; r < rows; r++) {
+            if (rows <= 7 && r % 3) continue;
+            some.n_wanted++, others.n_wanted++;
+            some.rows[r] = block_of(blocks, &n_blocks, (int64_t)sizeof(float) * d, 0);
+            others.rows[r] = block_of(blocks, &n_blocks, (int64_t)sizeof(double) * d, 0);
+        }
+        k->turn_some_f32(floats, (int64_t)sizeof(float) * rows, d, &some, 1, 0);
+        k->turn_some_f64(doubles, (int64_t)sizeof(double) * rows, d, &others, 1, 0);
+        if (d > 2) k->turn_some_f32(floats, (int64_t)sizeof(float) * rows, d - 2, &some, 1, 2); /* behind what is there */
+        while (n_blocks) free(blocks[--n_blocks]);
+    }
+}
+
 static double call_bytes(const struct bm_kernels *k, const float *v, int64_t n) {
     void *blocks[16];
     int n_blocks = 0;
@@ -132,6 +152,12 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             k->sums_exact_f32(objective, four_f32, count, c, n, four);
             k->sums_exact_f64(objective, four_f64, count, c, n, four);
             sum += four[count - 1];
+            if (count == 3 || n > BM_STRETCH) continue; /* parts of a stretch are of 1, 2 or 4 rows */
+            double lanes[4 * BM_SUMS] = {0}, added[4] = {0};
+            k->add_part_f32(objective, four_f32, count, c, n, lanes);
+            k->add_part_f64(objective, four_f64, count, c, n, lanes);
+            k->end_stretch(lanes, count, added);
+            sum += added[count - 1];
         }
     for (int dtype = BM_F32; dtype <= BM_F64; dtype++) /* contiguous columns, and some with a gap after each number */
         for (int64_t gap = 0; gap <= 1; gap++) {
@@ -236,6 +262,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     }
     k->turn_f32(a, 4, 1, n, floats, n); /* one row, and one column */
     k->turn_f64(c, 8 * n, n, 1, doubles, 1);
+    call_turning(k, a, c, n);
     for (int64_t j = 0; j < n; j++) {
         x[j] = (float)(j % 29) / 9 - 1.3f;
         dither[j] = (uint8_t)(8 * (j % 31));

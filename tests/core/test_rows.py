@@ -95,12 +95,15 @@ def test_sums_of_pairs_are_those_of_rows_one_by_one(layout, dtype, size, objecti
     rng = np.random.default_rng(size)
     plain = made(dtype, (600, size))
     atoms = (LAYOUTS | {"unaligned": unaligned})[layout](plain)
-    queries = list(rng.normal(size=(5, size)))
-    rows, places = np.sort(rng.integers(600, size=700)), rng.integers(5, size=700)
-    found = Rows([atoms]).pair_sums(rows, places, queries, objective)
+    queries = rng.normal(size=(5, size))
+    rows, begins = rng.integers(600, size=700), np.array([0, 200, 200, 201, 607, 700])
+    places = np.repeat(np.arange(5), np.diff(begins))
     one_by_one = Rows([np.ascontiguousarray(atoms)])
-    expected = [one_by_one.scores(rows[[t]], None, queries[places[t]], objective)[0] for t in range(rows.size)]
-    np.testing.assert_array_equal(found, expected)
+    # In any order, and in that of the rows of each query
+    for some in (rows, rows[np.lexsort((rows, places))]):
+        found = Rows([atoms]).pair_sums(some, begins, queries, objective)
+        expected = [one_by_one.scores(some[[t]], None, queries[places[t]], objective)[0] for t in range(some.size)]
+        np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(
         Rows([atoms]).scores(rows[::-1].copy(), None, queries[0], objective),
         one_by_one.scores(rows[::-1].copy(), None, queries[0], objective),
@@ -131,15 +134,32 @@ def test_products_by_column_of_something_else_are_refused():
             read.column_products(wrong, start, stop)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u2", "i4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sums_of_pairs_of_more_rows_than_are_at_hand_at_a_time(dtype, order):
+    """Rows from all over and next to each other, also the last ones of a matrix by column, in single precision too."""
+    plain = made(dtype, (2_611, 150))
+    queries = np.random.default_rng(1).normal(size=(3, 150)).astype(np.float32)
+    close = [np.arange(2_611), np.arange(0, 2_611, 37), np.array([5, 6, 7, 1_024, 2_600, 2_609, 2_610])]
+    begins = np.cumsum([0, *map(len, close)])
+    found = Rows([np.asarray(plain, order=order)]).pair_sums(np.concatenate(close), begins, queries, PRODUCT)
+    by_row = Rows([plain])
+    expected = [
+        by_row.scores(rows, None, query.astype(np.float64), PRODUCT) for rows, query in zip(close, queries, strict=True)
+    ]
+    np.testing.assert_array_equal(found, np.concatenate(expected))
+
+
 def test_pairs_of_what_is_not_there_are_refused():
-    read = Rows([np.ones((20, 4))])
+    read, none = Rows([np.ones((20, 4))]), np.array([], dtype=np.int64)
     with pytest.raises(IndexError, match="row 20 is not one of the 20 atoms"):
-        read.pair_sums(np.array([20]), np.array([0]), [np.ones(4)], PRODUCT)
-    with pytest.raises(IndexError, match="row 1 is not one of the 1 atoms"):
-        read.pair_sums(np.array([0]), np.array([1]), [np.ones(4)], PRODUCT)
+        read.pair_sums(np.array([20]), np.array([0, 1]), np.ones((1, 4)), PRODUCT)
+    for begins in ([0, 2], [1, 1], [0, 0, 1], [0]):
+        with pytest.raises(ValueError, match="1 rows are to be those of 1 queries"):
+            read.pair_sums(np.array([0]), np.array(begins), np.ones((1, 4)), PRODUCT)
     with pytest.raises(ValueError, match="queries must have 4 entries, got 3"):
-        read.pair_sums(np.array([0]), np.array([0]), [np.ones(3)], PRODUCT)
-    assert read.pair_sums(np.array([], dtype=np.int64), np.array([], dtype=np.int64), [], PRODUCT).size == 0
+        read.pair_sums(np.array([0]), np.array([0, 1]), np.ones((1, 3)), PRODUCT)
+    assert read.pair_sums(none, np.zeros(2, dtype=np.int64), np.ones((1, 4)), PRODUCT).size == 0
 
 
 @pytest.mark.parametrize("layout", ["C", "Fortran"])

@@ -72,7 +72,7 @@ def test_one_query_takes_the_faster_of_two_loops():
 
 
 def test_columns_are_read_where_blas_and_the_rows_of_the_best_take_longer():
-    costs = Costs(stream=0.2, near_stream=0.05, columns=0.2, near_columns=0.1)
+    costs = Costs(stream=0.2, near_stream=0.05, columns=0.2, near_columns=0.1, apart=0.3, apart_line=0.5)
     assert costs.by_columns(10_000, 10_000, 4, 1)  # from memory one reading is all that counts
     assert not costs.by_columns(1_000, 1_000, 4, 1)
     assert costs.by_columns(1_000, 1_000, 4, 100)  # each number of a row takes a cache line

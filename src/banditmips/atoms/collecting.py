@@ -20,7 +20,7 @@ from banditmips.atoms.parts import all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.atoms.sparse import SparseStore
 from banditmips.atoms.sparse_facts import collect_sparse_facts
-from banditmips.core.entries import look_at, turn
+from banditmips.core.entries import look_at, look_at_columns, turn
 from banditmips.core.rows import Rows, fill_block, is_readable
 
 __all__ = ["CONVERTED_ENTRIES", "FactsCollector", "by_row", "collect_facts", "converted", "facts_of", "some_rows"]
@@ -343,8 +343,8 @@ def collect_facts(
         return store.facts
     if isinstance(store, SparseStore) and not keepers:
         return collect_sparse_facts(store)
-    if isinstance(store, DenseStore) and not keepers and follower is NO_FOLLOWER:
-        found = _of_few(store)
+    if isinstance(store, DenseStore) and not keepers and follower is NO_FOLLOWER and n_jobs == 1:
+        found = _at_once(store)
         if found is not None:
             return found
     collector = FactsCollector(*store.shape, keepers=keepers, check=check)
@@ -359,17 +359,18 @@ def collect_facts(
     return collector.facts()
 
 
-def _of_few(store: DenseStore) -> AtomFacts | None:
-    """The same facts, to the bit, of floats that are few and lie ready; None where something is to be said of them.
+def _at_once(store: DenseStore) -> AtomFacts | None:
+    """The same facts, to the bit, of floats in one go; None where something is to be said of them, or threads may help.
 
-    What is around `look_at` would take longer than that itself.
+    What is around `look_at` would take longer than that itself, for few; and those by column are read as they lie.
     """
     array, (n, d) = store.array, store.shape
-    ready = array.dtype in (np.float32, np.float64) and array.dtype.isnative and array.flags.c_contiguous
-    if not ready or not 0 < array.size <= _BLOCK_ENTRIES:
+    ready = array.dtype in (np.float32, np.float64) and array.dtype.isnative and array.size > 0
+    by_column = array.flags.f_contiguous and not array.flags.c_contiguous
+    if not ready or not (by_column or (array.flags.c_contiguous and array.size <= _BLOCK_ENTRIES)):
         return None
     bases, means, scatter, columns = np.full(n, np.nan), np.empty(n), np.empty(n), np.zeros(d)
-    low, high = look_at(array, bases, means, scatter, columns)
+    low, high = (look_at_columns if by_column else look_at)(array, bases, means, scatter, columns)
     means += bases
     with np.errstate(over="ignore"):
         squares = scatter + d * means**2

@@ -31,7 +31,8 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     codes         <- entries, kernels, rotation
     measuring     <- codes, kernels, rotation
     places        <- kernels
-    rows          <- kernels, places
+    pairs         <- kernels, places
+    rows          <- kernels, pairs, places
     passes        <- kernels, places, rows
     near_best     <- kernels, places, rows, survivors
     byte_products <- kernels, near_best, numbers, places, rows
@@ -64,9 +65,9 @@ rotation, codes, code_source
 statistics, sample_source, cached_source
     Estimates and variances of sampled cells, and rounds on them; whoever knows where the atoms are fills in the values,
     or an index has cached them.
-places, rows, passes, exact
-    Atoms in memory, of any dtype and order, and their entries from some place on; rough sums of all of them in one
-    reading; exact scores.
+places, pairs, rows, passes, exact
+    Entries of atoms from some place on; exact sums of some atoms with some queries, who share what is read; atoms in
+    memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 near_best, batch

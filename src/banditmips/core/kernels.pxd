@@ -28,6 +28,8 @@ cdef extern from "c/kernels.h" nogil:
         BM_COLUMN_ROOM
         BM_COLUMN_QUERIES
         BM_ROUGH_ROWS
+        BM_SUMS
+        BM_NEIGHBOURS
         BM_LANE_TERMS
         BM_BYTE_STRETCH
         BM_BYTE_ATOMS
@@ -81,6 +83,12 @@ cdef extern from "c/kernels.h" nogil:
         int64_t n
         int64_t d
         int dtype
+
+    cdef struct bm_neighbours:
+        int64_t first
+        int64_t n
+        int64_t n_wanted
+        void **rows
 
     cdef struct bm_certain:
         const double *means
@@ -183,6 +191,13 @@ cdef extern from "c/kernels.h" nogil:
         void (*sums_exact_f64)(
             int objective, const double **a, int n_rows, const double *b, int64_t d, double *out
         ) noexcept nogil
+        void (*add_part_f32)(
+            int objective, const float **a, int n_rows, const double *b, int64_t d, double *lanes
+        ) noexcept nogil
+        void (*add_part_f64)(
+            int objective, const double **a, int n_rows, const double *b, int64_t d, double *lanes
+        ) noexcept nogil
+        void (*end_stretch)(double *lanes, int64_t n, double *sums) noexcept nogil
         void (*columns_exact)(
             const bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums
         ) noexcept nogil
@@ -233,6 +248,12 @@ cdef extern from "c/kernels.h" nogil:
         ) noexcept nogil
         void (*turn_f64)(
             const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows, int64_t row_stride
+        ) noexcept nogil
+        void (*turn_some_f32)(
+            const void *columns, int64_t stride_bytes, int64_t n_columns, const bm_neighbours *groups, int64_t n_groups, int64_t at
+        ) noexcept nogil
+        void (*turn_some_f64)(
+            const void *columns, int64_t stride_bytes, int64_t n_columns, const bm_neighbours *groups, int64_t n_groups, int64_t at
         ) noexcept nogil
         void (*gather)(
             int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count, double *dst

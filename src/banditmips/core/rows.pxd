@@ -27,9 +27,6 @@ cdef class Rows:
     cdef double sum_columns(
         self, int64_t row, const int64_t[::1] columns, const double* query, int objective, double* room
     ) noexcept nogil
-    cdef int _add_pairs(
-        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, int objective, double[::1] sums
-    ) except -1
     cdef Place _place_of(self, int64_t row) noexcept nogil
     cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil
     cdef bint _all_lie_as(self, int dtype)

@@ -12,7 +12,8 @@ from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_QUERIES,
     BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_PRODUCTS, BM_ROUGH_ROWS, BM_SQUARES, BM_STRETCH, bm_columns, bm_kernels,
 )
-from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, add_stretch, add_sums, read_next, read_stretch
+from banditmips.core.pairs cimport Asked, Wanted, add_pairs
+from banditmips.core.places cimport CACHE_LINE, Place, add_stretch, add_sums, read_next
 
 cnp.import_array()
 
@@ -23,10 +24,6 @@ _DTYPES = {
 
 STRETCH = BM_STRETCH
 """Coordinates of a stretch: exact sums add up those of one after another."""
-
-
-cdef enum:
-    NEIGHBOURS = 32  # rows of which a stretch each is held at a time, in half of the second cache of most processors
 
 
 def is_readable(dtype):
@@ -134,8 +131,8 @@ cdef class Rows:
             if objective == 0 and self.are_columns and (high - low) * self.arrays[0].itemsize < CACHE_LINE * rows.shape[0]:
                 return self.column_products(query, low, high + 1)[np.asarray(rows) - low]
             # Neighbouring rows share cache lines.
-            order, places = np.argsort(rows, kind="stable"), np.zeros(rows.shape[0], dtype=np.int64)
-            out[order] = self.pair_sums(np.asarray(rows)[order], places, [np.asarray(query)], objective)
+            order, begins = np.argsort(rows, kind="stable"), np.array([0, rows.shape[0]])
+            out[order] = self.pair_sums(np.asarray(rows)[order], begins, np.asarray(query)[np.newaxis], objective)
             return out
         with nogil:
             if whole:
@@ -227,90 +224,49 @@ cdef class Rows:
             first += count
         return np.negative(out, out=out) if objective else out
 
-    def pair_sums(self, const int64_t[::1] rows, const int64_t[::1] places, queries, int objective):
+    def pair_sums(self, const int64_t[::1] rows, const int64_t[::1] begins, const real[:, ::1] queries, int objective):
         """Sum the objective's terms of pairs of a row and a query, as `scores` does to the bit, reading rows once for all.
 
         Parameters
         ----------
-        rows : int64 array, sorted
-        places : int64 array
-            Which of the queries goes with each row.
-        queries : sequence of arrays of shape (d,), of types for which `is_readable` is true
+        rows, begins : int64 arrays
+            Those of query q are rows[begins[q] : begins[q + 1]]; it takes less time if they are in their order.
+        queries : array of shape (m, d)
         """
-        out = np.zeros(rows.shape[0])
-        cdef Rows second = Rows([query[np.newaxis] for query in queries] or [np.empty((0, self.d))])
-        if second.d != self.d:
-            raise ValueError(f"queries must have {self.d} entries, got {second.d}")
+        cdef Asked asked
+        cdef Wanted wanted
+        cdef bm_columns columns = self._columns(0, self.n)
+        cdef int64_t t, n_pairs = rows.shape[0], n_wanted = 0
+        if queries.shape[1] != self.d:
+            raise ValueError(f"queries must have {self.d} entries, got {queries.shape[1]}")
+        if begins.shape[0] != queries.shape[0] + 1 or begins[0] != 0 or begins[queries.shape[0]] != n_pairs:
+            raise ValueError(f"{n_pairs} rows are to be those of {queries.shape[0]} queries, one after another")
+        for t in range(queries.shape[0]):
+            if begins[t] > begins[t + 1]:
+                raise ValueError(f"the rows of query {t} end before they begin")
         self.check(rows)
-        second.check(places)
-        if rows.shape[0]:
-            self._add_pairs(rows, second, places, objective, out)
-        return out
-
-    cdef int _add_pairs(
-        self, const int64_t[::1] rows, Rows queries, const int64_t[::1] places, int objective, double[::1] sums
-    ) except -1:
-        """Add up stretch by stretch, a few rows at a time: their entries, and those of all queries, stay in the cache."""
-        cdef int64_t begin, end, t, first = 0, count, n_rows
-        cdef bint single = queries._all_lie_as(BM_F32), as_they_are = single or queries._all_lie_as(BM_F64)
-        cdef double[::1] room = np.empty(min(<int64_t> NEIGHBOURS, <int64_t> rows.shape[0]) * PITCH)
-        cdef double[::1] query_room = np.empty(0 if as_they_are else queries.n * PITCH)
-        cdef Place[NEIGHBOURS + 1] of_rows  # with the first of the next few
-        cdef Place* of_queries = <Place*> calloc(queries.n, sizeof(Place))
-        cdef const char** starts = <const char**> calloc(queries.n, sizeof(char*))
-        if of_queries == NULL or starts == NULL:
-            free(of_queries)
-            free(starts)
-            raise MemoryError("there is no memory for the list of queries")
-        with nogil:
-            for t in range(queries.n):
-                of_queries[t] = queries._place_of(t)
-            while first < self.d:
-                count = min(<int64_t> BM_STRETCH, self.d - first)
-                for t in range(queries.n):
-                    starts[t] = (
-                        of_queries[t].entry + first * of_queries[t].stride if as_they_are
-                        else <const char*> &query_room[t * PITCH]
-                    )
-                if not as_they_are:
-                    read_stretch(of_queries, queries.n, count, &query_room[0])
-                begin = 0
-                while begin < rows.shape[0]:
-                    end, n_rows = begin, 0
-                    while end < rows.shape[0] and (n_rows < NEIGHBOURS or rows[end] == rows[end - 1]):
-                        if end == begin or rows[end] != rows[end - 1]:
-                            of_rows[n_rows] = self._place_of(rows[end])
-                            of_rows[n_rows].entry += first * of_rows[n_rows].stride
-                            n_rows += 1
-                        end += 1
-                    of_rows[n_rows] = self._place_of(rows[min(end, rows.shape[0] - 1)])
-                    of_rows[n_rows].entry += first * of_rows[n_rows].stride
-                    if not self.are_contiguous:
-                        read_stretch(of_rows, n_rows, count, &room[0])
-                    n_rows = 0
-                    while begin < end:
-                        if self.are_contiguous:
-                            bm_kernels().to_f64(
-                                of_rows[n_rows].dtype, of_rows[n_rows].entry, of_rows[n_rows].stride, count,
-                                &room[n_rows * PITCH],
-                            )
-                            # Rows are too far apart for the processor to see the next one coming.
-                            t = 0
-                            while t < count * of_rows[n_rows].stride:
-                                PREFETCH_LATER(of_rows[n_rows + 1].entry + t)
-                                t += CACHE_LINE
-                        t = begin + 1
-                        while t < end and rows[t] == rows[begin]:
-                            t += 1
-                        _add_terms(
-                            objective, &room[n_rows * PITCH], starts, single, &places[begin], t - begin, count,
-                            &sums[begin],
-                        )
-                        begin, n_rows = t, n_rows + 1
-                first += count
-        free(of_queries)
-        free(starts)
-        return 0
+        out = np.zeros(n_pairs)
+        cdef double[::1] sums = out
+        if n_pairs == 0 or self.d == 0:
+            return out
+        cdef int64_t[::1] slots = np.empty(n_pairs, dtype=np.int64), of_rows = np.zeros(self.n, dtype=np.int64)
+        for t in range(n_pairs):
+            of_rows[rows[t]] = 1
+        cdef int64_t[::1] numbers = np.flatnonzero(of_rows)
+        n_wanted = numbers.shape[0]
+        cdef char[::1] places = np.empty(n_wanted * sizeof(Place), dtype=np.int8)
+        for t in range(n_wanted):
+            (<Place*> &places[0])[t] = self._place_of(numbers[t])
+            of_rows[numbers[t]] = t
+        for t in range(n_pairs):
+            slots[t] = of_rows[rows[t]]
+        lie_together = self.are_columns and columns.row_stride == self.arrays[0].itemsize
+        wanted.places, wanted.numbers, wanted.n, wanted.d = <Place*> &places[0], &numbers[0], n_wanted, self.d
+        wanted.columns = &columns if lie_together else NULL
+        asked.queries, asked.are_single, asked.n = &queries[0, 0], real is float, queries.shape[0]
+        asked.slots, asked.begins = &slots[0], &begins[0]
+        add_pairs(&wanted, &asked, objective, &sums[0])
+        return out if objective == BM_PRODUCTS else np.negative(out, out=out)
 
     cdef bint _all_lie_as(self, int dtype):
         """Whether all rows are contiguous, and of this type of float."""
@@ -353,20 +309,6 @@ cdef class Rows:
         for t in range(rows.shape[0]):
             if not 0 <= rows[t] < self.n:
                 raise IndexError(f"row {rows[t]} is not one of the {self.n} atoms")
-
-
-cdef void _add_terms(
-    int objective, const double* row, const char** queries, bint single, const int64_t* places, int64_t n, int64_t count,
-    double* sums,
-) noexcept nogil:
-    """Add the terms of a stretch of one row with those of n queries, four at a time."""
-    cdef const void* some[4]
-    cdef int64_t t = 0, r
-    while t < n:
-        for r in range(4):
-            some[r] = queries[places[min(t + r, n - 1)]]
-        add_sums(objective, some, n - t, single, row, count, sums + t)
-        t += 4
 
 
 def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):

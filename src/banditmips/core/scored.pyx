@@ -167,9 +167,9 @@ cdef class PlainScores(PlainKind):
         """Exact sums of rows whose numbers lie apart."""
         if n_close == 0:
             return 0
-        query = np.asarray(<double[:self.d]> <double*> wide.start)
+        query = np.asarray(<double[:1, :self.d]> <double*> wide.start)
         chosen = np.asarray(<int64_t[:n_close]> <int64_t*> close)
-        cdef const double[::1] found = self.rows.pair_sums(chosen, np.zeros_like(chosen), [query], self.objective)
+        cdef const double[::1] found = self.rows.pair_sums(chosen, np.array([0, n_close]), query, self.objective)
         cdef Py_ssize_t t
         for t in range(n_close):
             sums[t] = found[t]

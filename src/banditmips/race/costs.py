@@ -35,9 +35,10 @@ class Costs:
     columns, near_columns, more_columns
         The same for our own loop over columns of any type, which adds up in double precision; and for one more of up to
         eight queries that share what is read.
-    apart, column_facts
-        The same of one of many rows that are read for exact scores, from the processor's cache; and of all of them, for
-        their exact norms and means.
+    apart, apart_line, more_apart, column_facts
+        A value of one of many rows that are read for exact scores where all of them are wanted, from the processor's
+        cache; a cache line of which one is wanted, besides; and a value for one more query that wants it. The same of
+        all rows, for their exact norms and means.
     product, shared
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
         and laid out anew.
@@ -87,7 +88,9 @@ class Costs:
     columns: float = 0.23
     near_columns: float = 0.09
     more_columns: float = 0.06
-    apart: float = 0.5
+    apart: float = 0.3
+    apart_line: float = 1.0
+    more_apart: float = 0.1
     column_facts: float = 0.5
     product: float = 0.03
     shared: float = 0.3
@@ -204,9 +207,11 @@ class Costs:
         """
         near_line = _LINE / 4 * self.near_stream
         n_lines = min(n_rows, n * itemsize // _LINE + 1)
-        from_memory = n_lines * max(_between(near_line, self.gather, n * d) - near_line, 0.0)
+        by_line = n_lines * max(_between(near_line, self.gather, n * d) - near_line, 0.0)
+        whole = n * max(self.column_stream_of(n * d) - self.near_stream, 0.0)  # as they lie
+        own = n_rows * self.apart + n_lines * self.apart_line + (n_pairs - n_rows) * self.more_apart
         # As everything here, beside a value of four bytes
-        return (from_memory + n_rows * self.apart + (n_pairs - n_rows) * self.row) * 4 / max(itemsize, 4)
+        return (min(by_line, whole) + own) * 4 / max(itemsize, 4)
 
     def column_stream_of(self, n_values: int) -> float:
         """Return what a value of atoms in Fortran order costs BLAS for one query."""

@@ -40,8 +40,8 @@ _MOST_READ_AGAIN = 0.04
 """Part of a file that may be read once more for exact scores of the best."""
 _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
-_SHARED_ROWS = 3.0
-"""Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 2 to 4)."""
+_SHARED_ROWS = 6.0
+"""Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 5 to 8)."""
 BY_COLUMNS = (PRODUCT, NEG_SQUARED_DIFFERENCE)
 """Objectives whose terms are added up column by column."""
 _FAR = 1 << 25
@@ -107,15 +107,12 @@ def exact_sums(
 
         in_pieces(work, len(queries), max(1, len(queries) * _LEAST_EXACT // max(close.size * rows.d, 1)))
         return sums
-    places = np.repeat(np.arange(len(queries)), np.diff(begins))
     taken = queries if scales is None else queries * scales[:, np.newaxis]
     if objective in BY_COLUMNS and rows.are_columns and _take_less(rows, len(queries), close):
         of_all = rows.sums_of_columns(np.ascontiguousarray(taken, dtype=np.float64), 0, rows.n, objective)
-        return np.asarray(of_all[places, close])
+        return np.asarray(of_all[np.repeat(np.arange(len(queries)), np.diff(begins)), close])
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
-    order = np.argsort(close, kind="stable")
-    sums[order] = rows.pair_sums(close[order], places[order], list(taken), objective)
-    return sums
+    return rows.pair_sums(close, begins, np.ascontiguousarray(taken), objective)
 
 
 def _take_less(rows: Rows, n_queries: int, close: NDArray[np.int64]) -> bool:
@@ -137,12 +134,7 @@ def come_from_memory(rows: Rows) -> bool:
 
 
 def _are_shared(rows: Rows, close: NDArray[np.int64]) -> bool:
-    """Whether so many queries want each contiguous row that it is read once for all of them.
-
-    That pays where rows come from memory, or have to be converted (measured: a third less from three queries on).
-    """
-    if not come_from_memory(rows) and all(array.dtype in (np.float32, np.float64) for array in rows.arrays):
-        return False
+    """Whether so many queries want each contiguous row that it is read once for all of them."""
     return bool(close.size >= _SHARED_ROWS * np.count_nonzero(np.bincount(close, minlength=1)))
 
 

@@ -80,11 +80,20 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
     exact, entries = np.ones(n_columns), np.ones(_N, dtype=np.float32)
     columns = _best_time(lambda: far.column_products(exact, 0, n_tall), 2) / tall.size
     eight = _best_time(lambda: far.sums_of_columns(np.ones((8, n_columns)), 0, n_tall, 0), 2) / tall.size
-    some, nobody = np.arange(0, n_near, 2), np.zeros(n_near // 2, dtype=np.int64)
+
+    def of_pairs(step: int, m: int) -> float:
+        # A value of one row in so many, for so many queries
+        some, begins = np.arange(0, n_near, step), len(range(0, n_near, step)) * np.arange(m + 1)
+        work = partial(close.pair_sums, np.tile(some, m), begins, np.ones((m, _N), dtype=np.float32), 0)
+        return _best_time(work, 10) / (_N * some.size)
+
+    every, lone, shared = of_pairs(1, 1), of_pairs(16, 1), of_pairs(1, 5)
     return {
         "columns": columns,
         "more_columns": max(eight - columns, 0.1 * eight) / 7,
-        "apart": _best_time(lambda: close.pair_sums(some, nobody, [exact[:_N]], 0), 10) / (_N * some.size),
+        "apart": every,
+        "apart_line": max(lone - every, 0.1 * lone),
+        "more_apart": max(shared - every, 0.1 * shared) / 4,
         "column_facts": _best_time(lambda: collect_facts(DenseStore(close.arrays[0])), 4) / (_N * n_near),
         "column_stream": _best_time(lambda: tall @ few, 2) / tall.size,
         "column_sweep": _best_time(lambda: far.rough_products(few, 0, n_tall), 2) / tall.size,

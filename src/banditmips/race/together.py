@@ -30,7 +30,7 @@ from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
 from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, times_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
-from banditmips.race.wanted import replaced, without
+from banditmips.race.wanted import joined, replaced, without
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -45,8 +45,9 @@ _MOST_PRODUCTS = 1 << 22
 _MOST_KINDS = 64
 _worthwhile: set[tuple[Any, ...]] = set()
 """Kinds of batches that products of bytes have answered, so many at most: the next of a kind is not tried first."""
-_MOST_WANTED = 0.5
-"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together."""
+_MOST_WANTED, _MOST_APART = 0.5, 1 / 8
+"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together; and of
+atoms by column, of which neighbours share cache lines."""
 _LOOKED_UP = 15.0
 """Nanoseconds of a row of one query that is looked up, scaled and compared in arrays (measured: 12 to 20)."""
 _SMALL = 1 << 20
@@ -158,12 +159,17 @@ class Together:
                 most = TOGETHER if asks_bytes else max(TOGETHER, _MOST_PRODUCTS // self._rows.n)
                 part = slice(start, start + most)
                 out = excluded if excluded is None or excluded.ndim == 1 else excluded[part]
-                some = self._best(queries[part], measured.at(part), out, asks_bytes)
+                some = self._can_be_best(queries[part], measured.at(part), out, asks_bytes)
                 if some is None:
                     return None
                 found.append(some)
-                asks_bytes, start = asks_bytes and bool(some.n_close.any()), start + most
-        return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
+                asks_bytes, start = asks_bytes and bool(some[2].any()), start + most
+            close = joined([(rows, begins) for rows, begins, _ in found])
+            # Rows that several queries want are read once for all of them.
+            scores = self._exact(queries, measured, *close)
+            best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
+        n_close = np.concatenate([n_rows for *_, n_rows in found])
+        return None if best is None else Found(*best, measured.n_nonzero, n_close)
 
     def _convert(self, n_queries: int) -> None:
         """Convert the atoms, if they are few numbers that BLAS cannot read, for so many queries that it pays."""
@@ -172,9 +178,10 @@ class Together:
         if is_small and self._dtype == np.float32 and not costs().tiles(n_queries):
             self._rows = Rows([by_row(rows.arrays[0], self._dtype)])
 
-    def _best(
+    def _can_be_best(
         self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None, asks_bytes: bool
-    ) -> Found | None:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+        """Rows that can be among the best of each query, where they begin, and how many products of bytes have left."""
         n_close = np.zeros(len(queries), dtype=np.int64)
         by_columns = self._exact_by_columns(len(queries))
         by_bytes = self._close_by_bytes(queries, measured, excluded) if asks_bytes and not by_columns else None
@@ -185,11 +192,7 @@ class Together:
         else:
             n_close = np.diff(by_bytes[1])
             close = self._with_others(queries, measured, by_bytes, excluded)
-        if close is None:
-            return None
-        scores = self._exact(queries, measured, *close)
-        best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
-        return None if best is None else Found(*best, measured.n_nonzero, n_close)
+        return None if close is None else (*close, n_close)
 
     def _exact_by_columns(self, n_queries: int) -> bool:
         """Whether exact sums of all columns take less than any products and, after them, the rows of the best."""
@@ -390,7 +393,8 @@ class Together:
             are_wanted = np.zeros(rows.n, dtype=np.bool_)
             are_wanted[close] = True
             may_be_all = rows.are_contiguous or can_use_blas(rows.arrays[0])
-            if may_be_all and np.count_nonzero(are_wanted) >= _MOST_WANTED * rows.n:
+            most = _MOST_APART if rows.are_columns else _MOST_WANTED
+            if may_be_all and np.count_nonzero(are_wanted) >= most * rows.n:
                 are_wanted[:] = True
             close = (np.cumsum(are_wanted) - 1)[close]
             assert isinstance(atoms.store, DenseStore)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Wanted", "replaced", "without"]
+__all__ = ["Wanted", "joined", "replaced", "without"]
 
 Wanted = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The rows, and where those of each query begin, with the end of all (as `close_to_each` gives them)."""
+
+
+def joined(parts: Sequence[Wanted]) -> Wanted:
+    """Rows of queries that come one part after another."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([np.diff(begins) for _, begins in parts])
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate(([0], np.cumsum(counts)))
 
 
 def replaced(

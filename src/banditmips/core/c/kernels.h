@@ -80,6 +80,16 @@ enum { BM_FAR = 1 << 25 /* bytes that no cache is taken to hold */, BM_STRETCH =
 /* Rows whose sums are held at a time, and how many numbers of each: up to 16 sums of each, and eight entries.
  * (Columns of 4,096 rows at a time take a fifth longer from memory; those of 8,192 as long as longer ones.) */
 enum { BM_COLUMN_ROWS = 8192, BM_COLUMN_ROOM = 24, BM_COLUMN_QUERIES = 8 };
+enum { BM_SUMS = 16 /* that a row and a query have within a stretch, at most */, BM_NEIGHBOURS = 16 };
+
+/* Neighbouring rows of a matrix by column, up to BM_NEIGHBOURS: number of the first, how many they are and are wanted, and
+ * where the numbers of each are to go; NULL if nobody wants it */
+struct bm_neighbours {
+    int64_t first;
+    int64_t n, n_wanted;
+    void *rows[BM_NEIGHBOURS];
+};
+
 enum { BM_ROUGH_ROWS = 32768 }; /* the same for sums of floats: what is held of so many fits the second cache */
 
 enum {
@@ -193,6 +203,13 @@ struct bm_kernels {
     void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
     void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
+    /* The same for a part of a stretch, a multiple of BM_SUMS numbers unless it is the last: it is added to BM_SUMS sums of each
+     * row, one row behind the other, which end_stretch adds up to sums[t] for row t of n, and makes 0. (With the portable
+     * kernels a part is a whole stretch.) Here it is the number of rows that counts, 1, 2 or 4. */
+    void (*add_part_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double *lanes);
+    void (*add_part_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double *lanes);
+    void (*end_stretch)(double *lanes, int64_t n, double *sums);
+
     /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of products or
      * squares: sums[q * n + i] for query q, whose number j is b[j * n_queries + q], and row i. `room` is for BM_COLUMN_ROOM
      * numbers of each row and query, of BM_COLUMN_ROWS at most, and for 2 BM_STRETCH at least. */
@@ -251,6 +268,12 @@ struct bm_kernels {
                      int64_t row_stride);
     void (*turn_f64)(const void *columns, int64_t stride_bytes, int64_t n_rows, int64_t n_columns, double *rows,
                      int64_t row_stride);
+    /* The same for some rows of which neighbours are in a group: they go to group.rows[r] + at + j. */
+    void (*turn_some_f32)(const void *columns, int64_t stride_bytes, int64_t n_columns, const struct bm_neighbours *groups,
+                          int64_t n_groups, int64_t at);
+    void (*turn_some_f64)(const void *columns, int64_t stride_bytes, int64_t n_columns, const struct bm_neighbours *groups,
+                          int64_t n_groups, int64_t at);
+
 
     /* dst[j] = number at row + coordinates[j] * stride_bytes */
     void (*gather)(int dtype, const void *row, int64_t stride_bytes, const int64_t *coordinates, int64_t count,

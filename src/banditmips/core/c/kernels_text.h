@@ -43,6 +43,8 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(largest)
     OF_BOTH(dot_exact)
     OF_BOTH(sums_exact)
+    OF_BOTH(add_part)
+    .end_stretch = end_stretch,
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,
     OF_BOTH(columns_moments)
@@ -55,6 +57,7 @@ const struct bm_kernels BM_KERNELS = {
     .reaching = reaching,
     OF_BOTH(to)
     OF_BOTH(turn)
+    OF_BOTH(turn_some)
     .gather = gather,
     OF_EACH(sparse_dot)
     OF_EACH(sparse_add)

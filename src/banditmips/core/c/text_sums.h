@@ -38,33 +38,38 @@ static double F(dot)(const REAL *a, const REAL *b, int64_t d) {
     return IS_FLOAT && !isfinite(sum) ? F(dot_slowly)(a, b, d) : sum;
 }
 
-/* Sums over the terms of `n_rows` rows with b, in double, stretch by stretch. Whichever rows come together, and however
- * many stretches at a time, each is added up in the same order. Several rows at once keep more of them on their way from
- * memory. n_rows and the objective are constants wherever this is called. */
+/* Add the terms of `n_rows` rows with b, in double, to two vectors of sums of each row. n_rows and the objective are constants
+ * wherever this is called. */
+ALWAYS_INLINE void F(add_terms)(int objective, const REAL *const *a, int n_rows, const double *b, int64_t start, int64_t end,
+                                v_f64 *s0, v_f64 *s1) {
+    int64_t j = start;
+    for (; end - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
+        KEEP_LOADED(b0);
+        KEEP_LOADED(b1);
+        for (int r = 0; r < n_rows; r++) {
+            s0[r] += terms_f64(objective, F(load_wide)(a[r] + j), b0);
+            s1[r] += terms_f64(objective, F(load_wide)(a[r] + j + LANES_f64), b1);
+        }
+    }
+    if (j < end) { /* with zeros behind what is left */
+        const int64_t n0 = end - j < LANES_f64 ? end - j : LANES_f64, n1 = end - j - n0;
+        const v_f64 b0 = load_part_f64(b + j, n0), b1 = load_part_f64(b + j + n0, n1);
+        for (int r = 0; r < n_rows; r++) {
+            s0[r] += terms_f64(objective, F(load_part_wide)(a[r] + j, n0), b0);
+            s1[r] += terms_f64(objective, F(load_part_wide)(a[r] + j + n0, n1), b1);
+        }
+    }
+}
+
+/* Sums over the terms of rows with b, stretch by stretch. Whichever rows come together, and however many stretches at a time,
+ * each is added up in the same order. Several rows at once keep more of them on their way from memory. */
 ALWAYS_INLINE void F(sums_of)(int objective, const REAL *const *a, int n_rows, const double *b, int64_t d, double *out) {
     for (int r = 0; r < n_rows; r++) out[r] = 0;
     for (int64_t start = 0; start < d; start += BM_STRETCH) {
-        const int64_t end = d - start < BM_STRETCH ? d : start + BM_STRETCH;
         v_f64 s0[4], s1[4];
         for (int r = 0; r < n_rows; r++) s0[r] = s1[r] = (v_f64){0};
-        int64_t j = start;
-        for (; end - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
-            v_f64 b0 = load_f64(b + j), b1 = load_f64(b + j + LANES_f64);
-            KEEP_LOADED(b0);
-            KEEP_LOADED(b1);
-            for (int r = 0; r < n_rows; r++) {
-                s0[r] += terms_f64(objective, F(load_wide)(a[r] + j), b0);
-                s1[r] += terms_f64(objective, F(load_wide)(a[r] + j + LANES_f64), b1);
-            }
-        }
-        if (j < end) { /* with zeros behind what is left */
-            const int64_t n0 = end - j < LANES_f64 ? end - j : LANES_f64, n1 = end - j - n0;
-            const v_f64 b0 = load_part_f64(b + j, n0), b1 = load_part_f64(b + j + n0, n1);
-            for (int r = 0; r < n_rows; r++) {
-                s0[r] += terms_f64(objective, F(load_part_wide)(a[r] + j, n0), b0);
-                s1[r] += terms_f64(objective, F(load_part_wide)(a[r] + j + n0, n1), b1);
-            }
-        }
+        F(add_terms)(objective, a, n_rows, b, start, d - start < BM_STRETCH ? d : start + BM_STRETCH, s0, s1);
         for (int r = 0; r < n_rows; r++) out[r] += sum_in_order(s0[r] + s1[r]);
     }
 }
@@ -75,22 +80,67 @@ static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     return sum;
 }
 
-#define OF_ROWS(objective)                             \
-    if (n_rows == 1)                                   \
-        F(sums_of)(objective, a, 1, b, d, out);        \
-    else if (n_rows == 2)                              \
-        F(sums_of)(objective, a, 2, b, d, out);        \
-    else                                               \
-        F(sums_of)(objective, a, 4, b, d, out);
+#define OF_ROWS(what, objective)                  \
+    if (n_rows == 1)                              \
+        F(what)(objective, a, 1, b, d, out);      \
+    else if (n_rows == 2)                         \
+        F(what)(objective, a, 2, b, d, out);      \
+    else                                          \
+        F(what)(objective, a, 4, b, d, out);
+#define OF_OBJECTIVE(what)                             \
+    switch (objective) {                               \
+        case BM_PRODUCTS: OF_ROWS(what, BM_PRODUCTS) break; \
+        case BM_SQUARES: OF_ROWS(what, BM_SQUARES) break;   \
+        default: OF_ROWS(what, BM_SIZES)               \
+    }
 
-static void F(sums_exact)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double out[4]) {
-    switch (objective) {
-        case BM_PRODUCTS: OF_ROWS(BM_PRODUCTS) break;
-        case BM_SQUARES: OF_ROWS(BM_SQUARES) break;
-        default: OF_ROWS(BM_SIZES)
+NEVER_INLINE void F(sums_exact)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double out[4]) {
+    OF_OBJECTIVE(sums_of)
+}
+
+#if BM_VECTOR_BYTES
+/* The same for a part of a stretch: what is added up of it stays as it is, in the lanes of two vectors. */
+ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *const *a, int n_rows, const double *b, int64_t d, double *lanes) {
+    v_f64 s0[4], s1[4];
+    for (int r = 0; r < n_rows; r++) {
+        s0[r] = load_f64(lanes + r * BM_SUMS);
+        s1[r] = load_f64(lanes + r * BM_SUMS + LANES_f64);
+    }
+    F(add_terms)(objective, a, n_rows, b, 0, d, s0, s1);
+    for (int r = 0; r < n_rows; r++) {
+        store_f64(lanes + r * BM_SUMS, s0[r]);
+        store_f64(lanes + r * BM_SUMS + LANES_f64, s1[r]);
     }
 }
+
+static void F(add_part)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double *out) {
+    OF_OBJECTIVE(add_to_lanes)
+}
+#else
+/* The compiler adds up plain numbers as it likes: parts are whole stretches here. */
+static void F(add_part)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double *out) {
+    double found[4];
+    F(sums_exact)(objective, a, n_rows, b, d, found);
+    for (int r = 0; r < n_rows; r++) out[r * BM_SUMS] += found[r];
+}
+#endif
+#undef OF_OBJECTIVE
 #undef OF_ROWS
+
+#if !IS_FLOAT
+static void end_stretch(double *lanes, int64_t n, double *sums) {
+    for (int64_t t = 0; t < n; t++, lanes += BM_SUMS) {
+#if BM_VECTOR_BYTES
+        sums[t] += sum_in_order(load_f64(lanes) + load_f64(lanes + LANES_f64));
+        store_f64(lanes, (v_f64){0});
+        store_f64(lanes + LANES_f64, (v_f64){0});
+#else
+        sums[t] += lanes[0];
+        lanes[0] = 0;
+#endif
+    }
+}
+#endif
 
 static void F(moments_slowly)(const REAL *q, int64_t d, struct bm_moments *out) {
     double total = 0, size = 0, squares = 0;
