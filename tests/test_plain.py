@@ -51,6 +51,59 @@ def test_the_best_are_found_with_the_same_bits_as_by_the_long_way(shape, dtype, 
     assert len(_direct.plain_kinds) == len({1, min(3, shape[0]), shape[0]})
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(5, 40), (300, 7), (1_000, 100), (259, 5_000)])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_atoms_that_a_mask_takes_out_are_not_found(shape, dtype, absolute, monkeypatch):
+    atoms, queries = made(*shape, dtype)
+    rng, index = np.random.default_rng(0), bm.BanditMIPS(absolute=absolute).fit(atoms)
+    for part, k in ((0.1, 2), (0.5, 1), (0.9, 3), (1.0, 1)):
+        mask = rng.random(shape[0]) < part
+        n_left = np.count_nonzero(~mask)
+        for query in queries:
+            exact = np.where(mask, -np.inf, np.abs(atoms.astype(np.float64) @ query) if absolute else atoms @ query)
+            order = np.argsort(-exact, kind="stable")[:k]
+            long_way = bm.search(atoms, query.tolist(), k, mask=mask, absolute=absolute)
+            found = bm.search(atoms, query, k, mask=mask, absolute=absolute)
+            for one in (found, index.search(query, k, mask=mask)):
+                np.testing.assert_array_equal(one.indices[:n_left], order[: min(k, n_left)])
+                assert (one.indices[n_left:] == -1).all()
+                np.testing.assert_array_equal(one.scores, long_way.scores)
+            assert found.n_multiplies == long_way.n_multiplies == n_left * shape[1]
+            assert found.n_survivors == long_way.n_survivors
+    assert _direct.plain_kinds  # one compiled call, with other masks as well
+    monkeypatch.setattr("banditmips._search.bare_directly", None)  # nobody else is asked
+    bm.search(atoms, queries[1], 1, mask=np.arange(shape[0]) == 1, absolute=absolute)
+
+
+def test_masks_of_another_kind_go_another_way():
+    atoms, queries = made(50, 60)
+    mask = np.arange(50) % 3 == 0
+    expected = bm.search(atoms, queries[0], 2, mask=mask).indices
+    for other in (mask.tolist(), np.repeat(mask, 2)[::2], mask[np.newaxis]):
+        found = bm.search(atoms, queries[:1] if np.ndim(other) == 2 else queries[0], 2, mask=other)
+        np.testing.assert_array_equal(np.ravel(found.indices), expected)
+    with pytest.raises(ValueError, match="mask"):
+        bm.search(atoms, queries[0], 2, mask=mask[:-1])
+    with pytest.raises((TypeError, ValueError), match="mask"):
+        bm.search(atoms, queries[0], 2, mask=mask.astype(np.int64) + 7)
+
+
+@pytest.mark.parametrize("of_masked", [False, True])
+def test_what_is_not_finite_is_named_with_a_mask_as_well(of_masked):
+    atoms, queries = made(50, 60)
+    mask = np.arange(50) == 7
+    bm.search(atoms, queries[0], 2, mask=mask)
+    atoms[7 if of_masked else 8, 3] = np.nan
+    try:
+        bm.search(atoms, queries[0].tolist(), 2, mask=mask)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=str(error)[:20]):
+            bm.search(atoms, queries[0], 2, mask=mask)
+    else:
+        assert 7 not in bm.search(atoms, queries[0], 2, mask=mask).indices
+
+
 def test_results_have_every_field_as_those_of_a_batch_have():
     atoms, queries = made(50, 60)
     index = bm.BanditMIPS(seed=5).fit(atoms, ids=np.arange(50) + 100)

@@ -137,17 +137,28 @@ def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery,
 
 
 def bare_directly(
-    store: AtomStore, queries: Any, k: Any, options: Options, asked: tuple[Any, ...]
+    store: AtomStore, queries: Any, k: Any, options: Options, asked: tuple[Any, ...], mask: Any
 ) -> SearchResult | None:
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
     if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
     atoms, atom_set = store.array, AtomSet(store)
     if not plain_row(queries, atoms.shape[1]):
+        if mask is not None:
+            return None
         return _plain_batch(plain_kinds, atom_set, queries, k, options, asked, checked=False)
-    if not can_use_blas(atoms):
+    if not can_use_blas(atoms) or not _is_plain_mask(mask, atoms.shape[0]):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
+    if mask is not None:
+        direct = _remembered(_bare, key, atom_set)
+        if not direct.sweeps:
+            return None
+        _remember_plain(plain_kinds, direct, asked, atom_set, checked=False)
+        if direct.kind is None:
+            return None
+        masked: SearchResult | None = answer_plainly([direct.kind], atoms, queries, k, asked, mask)
+        return masked
     found, direct = _answered(_bare, key, atom_set, queries)
     if found is not None:
         _remember_plain(plain_kinds, direct, asked, atom_set, checked=False)
@@ -266,13 +277,7 @@ def _answered(
     remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet, row: NDArray[Any]
 ) -> tuple[SearchResult | None, DirectSearch]:
     """The result, if there is one, and what was made for it, and is found again."""
-    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
-    place = (key[0], id(key[1]), *key[2:])
-    direct = remembered.get(place)
-    if direct is None or direct.options is not key[1]:
-        if len(remembered) >= _MOST_DIRECT:
-            remembered.clear()
-        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+    direct = _remembered(remembered, key, atom_set)
     found = direct.answer(atom_set, row) if direct.serves else None
     if found is None:
         return None, direct
@@ -280,6 +285,18 @@ def _answered(
     trace = _trace_of(atom_set, row, found, k, options) if options.trace else None
     result = of_outcome(found, k, options.absolute, not atom_set.unchecked, trace)
     return result, direct
+
+
+def _remembered(remembered: dict[Any, DirectSearch], key: tuple[Any, ...], atom_set: AtomSet) -> DirectSearch:
+    """What answers such queries; made, if they are the first."""
+    # Options are compared by identity: those of an index, and those that `_options` has seen, come again as they are.
+    place = (key[0], id(key[1]), *key[2:])
+    direct = remembered.get(place)
+    if direct is None or direct.options is not key[1]:
+        if len(remembered) >= _MOST_DIRECT:
+            remembered.clear()
+        direct = remembered[place] = DirectSearch(atom_set, key[0], key[1])
+    return direct
 
 
 def on_cache(atom_set: AtomSet, row: NDArray[Any], k: int, options: Options) -> tuple[SearchResult | None, int]:

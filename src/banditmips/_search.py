@@ -162,7 +162,7 @@ def search(
         progress,
     )
     # In a small search all that follows would take most of the time.
-    plain = answer_plainly(plain_kinds, atoms, queries, k, asked) if mask is None else None
+    plain = answer_plainly(plain_kinds, atoms, queries, k, asked, mask)
     if plain is not None:
         found: SearchResult = plain
         return found
@@ -172,7 +172,7 @@ def search(
     store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
-        found = bare_directly(store, queries, wanted, options, asked) if mask is None else None
+        found = bare_directly(store, queries, wanted, options, asked, mask)
         return run_queries(AtomSet(store), queries, wanted, options, mask) if found is None else found
 
     found = at_ends(find, store.shape, queries, k, mask, options, partial(check_maps, store))

@@ -165,7 +165,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const int64_t bytes = n ? rows * n * stride - gap : 0, room = 24 * (rows < 8192 ? rows : 8192);
             const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
             k->columns_exact(&m, gap ? BM_PRODUCTS : BM_SQUARES, c, 1, NEW(double, room < 2 * BM_STRETCH ? 2 * BM_STRETCH : room, 0), NEW(double, rows, 0));
-            if (dtype == BM_F32 && !gap) k->columns_rough(&m, b, NEW(double, 2 * rows, 0), NEW(float, rows, 0));
+            if (dtype == BM_F32 && !gap) k->columns_rough(&m, b, NEW(double, 3 * rows, 0), NEW(float, rows, 0), NEW(float, rows, 0));
             if (dtype == BM_F32 && !gap)
                 k->columns_moments_f32(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
             if (dtype == BM_F64 && !gap)

@@ -79,11 +79,16 @@ def test_columns_that_begin_anywhere(kernels, dtype):
     np.testing.assert_array_equal(products(kernels, shifted, query), row_by_row(kernels, atoms, query))
 
 
-def rough_products(kernels, atoms, query):
+def rough_products(kernels, atoms, query, with_squares=False):
     n, d = atoms.shape
     matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES["f4"]], dtype=np.int64)
     out = np.full(n, np.nan, dtype=np.float32)
-    kernels.columns_rough(matrix, query, np.full(2 * min(n, 32_768), np.nan), out)
+    room, squares = np.full(3 * min(n, 32_768), np.nan), np.full(n, np.nan, dtype=np.float32)
+    kernels.columns_rough(matrix, query, room, out, squares if with_squares else None)
+    if with_squares:
+        exact = np.square(atoms.astype(np.float64)).sum(axis=1)
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(squares, exact.astype(np.float32), rtol=1e-5)
     return out
 
 
@@ -95,7 +100,9 @@ def test_rough_products_of_columns_are_those_of_blas_but_for_rounding(kernels, s
     )  # a float alone would lose what is added last
     exact = atoms.astype(np.float64) @ query.astype(np.float64)
     norms = np.linalg.norm(atoms.astype(np.float64), axis=1) * np.linalg.norm(query.astype(np.float64))
-    assert (np.abs(rough_products(kernels, atoms, query) - exact) <= 4 * np.finfo("f4").eps * norms).all()
+    for with_squares in (False, True):
+        found = rough_products(kernels, atoms, query, with_squares)
+        assert (np.abs(found - exact) <= 4 * np.finfo("f4").eps * norms).all()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -115,7 +122,8 @@ def test_moments_of_columns(kernels, dtype, shape):
 
 def test_rough_products_of_columns_that_overflow_say_so(kernels):
     atoms = np.asfortranarray(np.full((20, 9), 1e30, dtype=np.float32))
-    assert np.isinf(rough_products(kernels, atoms, np.full(9, 1e30, dtype=np.float32))).all()
+    for with_squares in (False, True):
+        assert np.isinf(rough_products(kernels, atoms, np.full(9, 1e30, dtype=np.float32), with_squares)).all()
 
 
 @pytest.mark.parametrize("n", [3, 50])

@@ -381,14 +381,16 @@ def _at_once(store: DenseStore) -> AtomFacts | None:
 
 def facts_of(store: DenseStore, rows: NDArray[np.int64]) -> tuple[DenseStore, AtomFacts]:
     """Some of the atoms of an array, and facts about these."""
-    some = store
+    some, array = store, store.array
     if rows.size < store.shape[0]:
-        taken = some_rows(store.array, rows)
-        # Those by column are turned once for all that is done with them; every number of up to two bytes is a float.
-        is_float = taken.dtype in (np.float32, np.float64)
-        is_short = taken.dtype.itemsize <= 2 and is_readable(taken.dtype)
-        dtype = taken.dtype if is_float else np.dtype(np.float32)
-        some = DenseStore(by_row(taken, dtype) if is_float or is_short else np.ascontiguousarray(taken))
+        is_float = array.dtype in (np.float32, np.float64)
+        # Every number of up to two bytes is a float.
+        if is_readable(array.dtype) and (is_float or array.dtype.itemsize <= 2):
+            taken = np.empty((rows.size, array.shape[1]), dtype=array.dtype if is_float else np.float32)
+            fill_block(Rows([array]), rows, taken)
+        else:
+            taken = np.ascontiguousarray(some_rows(array, rows))
+        some = DenseStore(taken)
     try:
         return some, collect_facts(some)
     except BadAtomError as error:

@@ -137,6 +137,9 @@ cdef class PlainBatch(PlainProducts):
             and are_same(asked, self.asked)
         )
 
+    cdef bint takes(self, mask):
+        return mask is None
+
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
         cdef cnp.npy_intp m = self.n_queries, t
         cdef cnp.npy_intp[2] shape = [m, self.k]
@@ -240,7 +243,7 @@ cdef bint _fill_best(
                 fill_exact(first, some, count, query, kind.d, exact)
                 if not best.add_all(some, exact, count):
                     return False
-            elif not best_by_products(of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start):
+            elif not best_by_products(of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start, NULL):
                 return False
             else:
                 of_query += kind.n

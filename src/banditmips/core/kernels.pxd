@@ -201,7 +201,9 @@ cdef extern from "c/kernels.h" nogil:
         void (*columns_exact)(
             const bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums
         ) noexcept nogil
-        void (*columns_rough)(const bm_columns *m, const float *q, double *room, float *out) noexcept nogil
+        void (*columns_rough)(
+            const bm_columns *m, const float *q, double *room, float *out, float *squares
+        ) noexcept nogil
         void (*columns_moments_f32)(
             const float *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares
         ) noexcept nogil

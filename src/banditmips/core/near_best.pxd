@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 ctypedef fused real:
     float
@@ -31,3 +31,6 @@ cdef Py_ssize_t reaching(
     const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double bar,
     const Rounding* rounding, int64_t* places
 ) noexcept nogil
+cdef Py_ssize_t count_left(const uint8_t* out, Py_ssize_t n) noexcept nogil
+cdef void leave_out(real* products, const uint8_t* out, Py_ssize_t n, bint absolute) noexcept nogil
+cdef Py_ssize_t without_those(const uint8_t* out, int64_t* rows, Py_ssize_t count) noexcept nogil

@@ -2,7 +2,7 @@
 
 from libc.float cimport DBL_EPSILON, DBL_MIN, FLT_EPSILON, FLT_MIN
 from libc.math cimport INFINITY, NAN, fabs, isnan, sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -84,6 +84,37 @@ cdef void fill_maxima(const real* values, Py_ssize_t n, double* maxima) noexcept
             maxima[block] = bm_kernels().largest_f32(values + block * BLOCK, count, False)
         else:
             maxima[block] = bm_kernels().largest_f64(values + block * BLOCK, count, False)
+
+
+cdef Py_ssize_t count_left(const uint8_t* out, Py_ssize_t n) noexcept nogil:
+    """How many rows take part, of which those that do not are `out`."""
+    cdef Py_ssize_t t, count = n
+    for t in range(n):
+        count -= out[t] != 0
+    return count
+
+
+cdef void leave_out(real* products, const uint8_t* out, Py_ssize_t n, bint absolute) noexcept nogil:
+    """Make products of rows that take no part as small as any: below the k-th best whoever that is, if there are so many."""
+    cdef real lowest = 0.0
+    cdef Py_ssize_t t
+    if not absolute:
+        lowest = <real> INFINITY
+        for t in range(n):
+            lowest = min(lowest, products[t])
+    for t in range(n):
+        if out[t] and products[t] - products[t] == 0.0:  # what is not finite is named elsewhere
+            products[t] = lowest
+
+
+cdef Py_ssize_t without_those(const uint8_t* out, int64_t* rows, Py_ssize_t count) noexcept nogil:
+    """Keep the rows that take part; how many they are."""
+    cdef Py_ssize_t t, n_left = 0
+    for t in range(count):
+        if not out[rows[t]]:
+            rows[n_left] = rows[t]
+            n_left += 1
+    return n_left
 
 
 cdef Rounding rounding_of(bint single, int64_t d, double norm) noexcept nogil:

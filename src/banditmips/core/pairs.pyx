@@ -18,8 +18,8 @@ from banditmips.core.places cimport CACHE_LINE, PREFETCH_LATER, Place, next_line
 
 cdef enum:
     MOST_ROWS = 1024  # that are at hand at a time
-    AT_HAND = 1 << 19  # bytes of them, a quarter of the second cache of most processors: as many are fetched meanwhile
-    LEAST_PART = 64  # numbers of a row
+    AT_HAND = 1 << 19  # bytes of them: half of the second cache of most processors
+    LEAST_PART = 512  # numbers of a row: what is around fewer takes longer than from a farther cache
     GAP = 8  # numbers between rows: at a power of two they would push each other out of the cache
     MOST_PAIRS = 8192  # of which sums are held at a time, a megabyte of them
     TOGETHER = 16  # columns of numbers that are converted before they are turned

@@ -92,10 +92,10 @@ cdef int fill_products(Rows rows, const void* query, void* products) except -1 n
     cdef int64_t t, r
     cdef double* room = NULL
     if not rows.are_contiguous:
-        room = <double*> malloc(2 * min(rows.n, <int64_t> BM_ROUGH_ROWS) * sizeof(double))
+        room = <double*> malloc(3 * min(rows.n, <int64_t> BM_ROUGH_ROWS) * sizeof(double))
         if room == NULL:
             raise MemoryError("there is no memory for the products of all atoms")
-        bm_kernels().columns_rough(&whole, <const float*> query, room, <float*> products)
+        bm_kernels().columns_rough(&whole, <const float*> query, room, <float*> products, NULL)
         free(room)
     elif whole.dtype == BM_F64:
         bm_kernels().products_f64(
@@ -115,29 +115,37 @@ cdef int fill_products(Rows rows, const void* query, void* products) except -1 n
     return 0
 
 
+def gives_squares(Rows rows):
+    """Whether `products_and_squares` multiplies these: floats of one matrix in C order, or those of four bytes by column."""
+    return rows.n_segments == 1 and (rows.are_floats or (not rows.are_contiguous and fills_products(rows)))
+
+
 def products_and_squares(Rows rows, const real[::1] query):
-    """Products of all contiguous rows of floats of one matrix with a query of their type, and their sums of squares.
+    """Products of all rows for which `gives_squares` is true with a query of their type, and their sums of squares.
 
     Of the latter, SQUARE_TERMS are added in a row.
     """
     cdef int dtype = BM_F32 if real is float else BM_F64
-    if not (rows.n_segments == 1 and rows.are_floats and rows.segments[0].dtype == dtype):
-        raise ValueError("squares come with products of one matrix of floats in C order")
+    if not (gives_squares(rows) and rows.segments[0].dtype == dtype):
+        raise ValueError("squares come with products of one matrix of floats in C order, or of float32 by column")
     if query.shape[0] != rows.d:
         raise ValueError(f"a query must have {rows.d} entries")
     found = np.empty((2, rows.n), dtype=np.asarray(query).dtype)
     cdef real[:, ::1] sums = found
     cdef bm_columns whole = rows._columns(0, rows.n)
+    cdef double[::1] room = np.empty(0 if rows.are_contiguous else 3 * min(rows.n, <int64_t> BM_ROUGH_ROWS))
     if rows.n and rows.d:
         with nogil:
-            if real is float:
+            if real is double:
+                bm_kernels().products_f64(
+                    <const double*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
+                )
+            elif rows.are_contiguous:
                 bm_kernels().products_f32(
                     <const float*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
                 )
             else:
-                bm_kernels().products_f64(
-                    <const double*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
-                )
+                bm_kernels().columns_rough(&whole, &query[0], &room[0], &sums[0, 0], &sums[1, 0])
     return found[0], found[1]
 
 

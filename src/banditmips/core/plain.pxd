@@ -28,3 +28,4 @@ cdef class PlainKind:
 
 cdef bint are_floats(cnp.ndarray array, int type_num)
 cdef bint are_same(tuple values, tuple others)
+cdef bint is_plain_mask(mask, int64_t n)

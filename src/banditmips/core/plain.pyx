@@ -169,3 +169,14 @@ cdef bint are_same(tuple values, tuple others):
         ):
             return False
     return True
+
+
+cdef bint is_plain_mask(mask, int64_t n):
+    """Whether it says of each of n atoms if it takes part, for all queries alike; or there is none."""
+    return mask is None or (
+        cnp.PyArray_CheckExact(mask)
+        and cnp.PyArray_TYPE(mask) == cnp.NPY_BOOL
+        and cnp.PyArray_NDIM(mask) == 1
+        and cnp.PyArray_DIM(mask, 0) == n
+        and cnp.PyArray_ISCARRAY_RO(mask)
+    )

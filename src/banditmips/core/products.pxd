@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 from banditmips.core.near_best cimport real
 from banditmips.core.plain cimport PlainKind
@@ -23,7 +23,7 @@ cdef class PlainProducts(PlainKind):
 cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil
 cdef bint best_by_products(
     const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
-    Best best, double* room
+    Best best, double* room, const uint8_t* out
 ) noexcept nogil
 cdef void fill_exact(
     const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums

@@ -4,7 +4,7 @@
 """
 
 from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memmove
 
 import numpy as np
@@ -13,9 +13,11 @@ cimport numpy as cnp
 
 from banditmips.core.certain cimport MeasuredQuery, are_fine
 from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kernels, bm_moments
-from banditmips.core.near_best cimport Room, Rounding, certain_bar, fill_maxima, kth_best, n_blocks, reaching, real, rounding_of
+from banditmips.core.near_best cimport (
+    Room, Rounding, certain_bar, count_left, fill_maxima, kth_best, leave_out, n_blocks, reaching, real, rounding_of, without_those,
+)
 from banditmips.core.places cimport PITCH, add_sums, next_line
-from banditmips.core.plain cimport PlainKind
+from banditmips.core.plain cimport PlainKind, is_plain_mask
 from banditmips.core.rows cimport Rows
 
 from banditmips.core.near_best import close_to_each
@@ -100,7 +102,7 @@ def best_of_rows(Rows rows, squares, const real[::1] query, double query_squares
         raise ValueError(f"squares must be those of {rows.n} atoms, got {known.shape[0]}")
     found = _find_best[real](
         <const real*> rows.segments[0].base, NULL if squares is None else &known[0], &query[0], rows.n, rows.d,
-        query_squares, best,
+        query_squares, best, NULL,
     )
     return best if found else None
 
@@ -114,11 +116,21 @@ cdef class PlainProducts(PlainKind):
         Sums of the squares of the atoms, where they are known.
     """
 
+    cdef bint takes(self, mask):
+        return is_plain_mask(mask, self.n)
+
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         """The result; None where a number is not finite, or the query not plain."""
         cdef bm_moments moments
         cdef Py_ssize_t k = self.k
+        cdef int64_t n_left = self.n
+        cdef const uint8_t* out = NULL
         cdef Best best
+        if mask is not None:
+            out = <const uint8_t*> cnp.PyArray_DATA(mask)
+            n_left = count_left(out, self.n)
+            if n_left < k:
+                return None
         if self.type_num == cnp.NPY_FLOAT:
             bm_kernels().moments_f32(<const float*> cnp.PyArray_DATA(row), self.d, NULL, &moments)
         else:
@@ -130,23 +142,25 @@ cdef class PlainProducts(PlainKind):
         if self.type_num == cnp.NPY_FLOAT:
             if not _find_best[float](
                 <const float*> cnp.PyArray_DATA(atoms), <const float*> known, <const float*> cnp.PyArray_DATA(row),
-                self.n, self.d, moments.squares, best,
+                self.n, self.d, moments.squares, best, out,
             ):
                 return None
         elif not _find_best[double](
             <const double*> cnp.PyArray_DATA(atoms), <const double*> known, <const double*> cnp.PyArray_DATA(row),
-            self.n, self.d, moments.squares, best,
+            self.n, self.d, moments.squares, best, out,
         ):
             return None
         fields = self.fields.copy()
-        fields["indices"], fields["scores"], fields["n_multiplies"] = best.indices, best.scores, self.n * moments.n_nonzero
+        fields["indices"], fields["scores"], fields["n_multiplies"] = best.indices, best.scores, n_left * moments.n_nonzero
+        fields["n_survivors"] = n_left
         return self.result(fields)
 
 
 cdef bint _find_best(
-    const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares, Best best
+    const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares, Best best,
+    const uint8_t* out
 ) except -1:
-    """Put the best rows into `best`; False where a number is not finite.
+    """Put the best rows into `best`, less those that are `out` (unless that is NULL); False where a number is not finite.
 
     `known` are the sums of the atoms' squares, or NULL. They cost nothing beside what comes from memory; of atoms in the
     cache, where they would take half as long as the products, the norm of the best row stands for those of all.
@@ -167,7 +181,9 @@ cdef bint _find_best(
             known = own_squares
         if known != NULL:
             fill_maxima(known, n, <double*> other.start + n_blocks(n))
-        found = best_by_products(products, atoms, known, query, n, d, squares, best, <double*> other.start)
+        if out != NULL:
+            leave_out(products, out, n, best.absolute)
+        found = best_by_products(products, atoms, known, query, n, d, squares, best, <double*> other.start, out)
     return found
 
 
@@ -178,7 +194,7 @@ cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil:
 
 cdef bint best_by_products(
     const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
-    Best best, double* room
+    Best best, double* room, const uint8_t* out
 ) noexcept nogil:
     """Put the best rows by the products with a query into `best`; False where a number is not finite.
 
@@ -190,6 +206,8 @@ cdef bint best_by_products(
         Of the query.
     room
         Of `room_for_best`; has the largest squares of each block behind room for as many other numbers (`fill_maxima`).
+    out
+        Rows that take no part, whose products are as small as any; or NULL.
     """
     cdef double* heap = room + 2 * n_blocks(n)
     cdef int64_t* close = <int64_t*> (heap + best.k)
@@ -212,6 +230,8 @@ cdef bint best_by_products(
             rounding.same_square = bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d)
     bar = certain_bar(products, known, n, best.absolute, room, bar, &rounding)
     n_close = reaching(products, known, n, best.absolute, room, bar, &rounding, close)
+    if out != NULL:
+        n_close = without_those(out, close, n_close)
     fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
     return best.add_all(close, <double*> (close + n_close), n_close)
 

@@ -174,7 +174,7 @@ cdef class Rows:
         out = np.empty(stop - start, dtype=np.asarray(query).dtype)
         cdef real[::1] products = out
         cdef bm_columns part = self._columns(start, stop)
-        cdef double[::1] room = np.empty(0 if lie_by_row else 2 * min(stop - start, BM_ROUGH_ROWS))
+        cdef double[::1] room = np.empty(0 if lie_by_row else 3 * min(stop - start, BM_ROUGH_ROWS))
         if stop > start:
             with nogil:
                 if real is double:
@@ -186,7 +186,7 @@ cdef class Rows:
                         <const float*> part.base, part.row_stride, part.n, &query[0], self.d, &products[0], NULL
                     )
                 else:
-                    bm_kernels().columns_rough(&part, &query[0], &room[0], &products[0])
+                    bm_kernels().columns_rough(&part, &query[0], &room[0], &products[0], NULL)
         return out
 
     cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil:

@@ -4,7 +4,7 @@ Those are inner products, cosines, correlations and squared differences, of atom
 those that a mask takes out. `PlainProducts` is the shorter way for inner products of atoms that are as BLAS likes them.
 """
 
-from libc.math cimport INFINITY, frexp, isnan, ldexp, sqrt
+from libc.math cimport frexp, isnan, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
@@ -13,9 +13,11 @@ cimport numpy as cnp
 
 from banditmips.core.certain cimport are_fine
 from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_moments
-from banditmips.core.near_best cimport Room, Rounding, certain_bar, fill_maxima, kth_best, n_blocks, reaching, real, rounding_of
+from banditmips.core.near_best cimport (
+    Room, Rounding, certain_bar, count_left, fill_maxima, kth_best, leave_out, n_blocks, reaching, real, rounding_of, without_those,
+)
 from banditmips.core.passes cimport fill_products
-from banditmips.core.plain cimport PlainKind, are_floats, are_same
+from banditmips.core.plain cimport PlainKind, are_floats, are_same, is_plain_mask
 from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
 
@@ -65,13 +67,7 @@ cdef class PlainScores(PlainKind):
         )
 
     cdef bint takes(self, mask):
-        return mask is None or (
-            cnp.PyArray_CheckExact(mask)
-            and cnp.PyArray_TYPE(mask) == cnp.NPY_BOOL
-            and cnp.PyArray_NDIM(mask) == 1
-            and cnp.PyArray_DIM(mask, 0) == self.n
-            and cnp.PyArray_ISCARRAY_RO(mask)
-        )
+        return is_plain_mask(mask, self.n)
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         cdef bm_moments moments
@@ -103,8 +99,7 @@ cdef class PlainScores(PlainKind):
         cdef Py_ssize_t n_close = self.n, t, n_left = self.n
         cdef const uint8_t* out = <const uint8_t*> data_of(mask)
         if out != NULL:
-            for t in range(self.n):
-                n_left -= out[t] != 0
+            n_left = count_left(out, self.n)
             if n_left < <Py_ssize_t> self.k:
                 return None
         cdef Room wide = Room(self.d * sizeof(double))
@@ -122,7 +117,7 @@ cdef class PlainScores(PlainKind):
             n_close = self._find_close(row, norm, centre, out, <double*> (close + self.n), close)
             if n_close < 0:
                 return None
-            if self.rows.are_contiguous:
+            if self.rows.are_contiguous or n_close == 1:
                 with nogil:
                     self.rows.fill_sums(close, n_close, <double*> wide.start, self.objective, sums)
             else:
@@ -241,8 +236,8 @@ cdef Py_ssize_t close_by(
     cdef const real* factors = <const real*> data_of(kind.factors)
     cdef const real* offsets = <const real*> data_of(kind.offsets)
     cdef const real* squares = <const real*> data_of(kind.squares)
-    cdef Py_ssize_t n = kind.n, t, top = 0, n_close = 0, n_left = 0, k = kind.k
-    cdef real level = <real> (1.0 if kind.level is None else centre), lowest = <real> INFINITY
+    cdef Py_ssize_t n = kind.n, t, top = 0, n_close = 0, k = kind.k
+    cdef real level = <real> (1.0 if kind.level is None else centre)
     cdef double bar
     cdef Rounding rounding
     with nogil:
@@ -253,14 +248,7 @@ cdef Py_ssize_t close_by(
             for t in range(n):
                 products[t] -= level * offsets[t]
         if out != NULL:
-            # Below the k-th best whoever that is.
-            for t in range(n):
-                lowest = min(lowest, products[t])
-            if kind.absolute:
-                lowest = 0.0
-            for t in range(n):
-                if out[t]:
-                    products[t] = lowest
+            leave_out(products, out, n, kind.absolute)
         fill_maxima(squares, n, room + n_blocks(n))
         bar = kth_best(products, n, k, kind.absolute, room, room + 2 * n_blocks(n), &top)
         if not isnan(bar):
@@ -271,10 +259,4 @@ cdef Py_ssize_t close_by(
             n_close = reaching(products, squares, n, kind.absolute, room, bar, &rounding, close)
     if isnan(bar):
         return -1
-    if out == NULL:
-        return n_close
-    for t in range(n_close):
-        if not out[close[t]]:
-            close[n_left] = close[t]
-            n_left += 1
-    return n_left
+    return n_close if out == NULL else without_those(out, close, n_close)

@@ -8,7 +8,7 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.kernels cimport bm_moments
-from banditmips.core.near_best cimport Room, n_blocks
+from banditmips.core.near_best cimport Room, count_left, n_blocks
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best
 from banditmips.core.scored cimport PlainScores, close_by, data_of, measure
@@ -65,8 +65,7 @@ cdef class ScoresBatch(PlainScores):
         cdef Room room = Room(m * sizeof(Looked))
         cdef Looked* looked = <Looked*> room.start
         if out != NULL:
-            for t in range(self.n):
-                n_left -= out[t] != 0
+            n_left = count_left(out, self.n)
         n_flat = self._look_at_all(rows, n_left, looked, <int64_t*> cnp.PyArray_DATA(counts))
         if n_flat < 0 or n_left < <Py_ssize_t> self.k:
             return None

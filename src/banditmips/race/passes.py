@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from banditmips._threads import in_pieces
 from banditmips.atoms.collecting import by_row, converted
-from banditmips.core.passes import LANE_TERMS, column_moments, pass_dtype, products_and_squares, rough_sums
+from banditmips.core.passes import (
+    LANE_TERMS,
+    column_moments,
+    gives_squares,
+    pass_dtype,
+    products_and_squares,
+    rough_sums,
+)
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -30,8 +37,9 @@ _BEYOND_LANES = 8
 _BLOCK = 1 << 20
 """Entries that are converted for BLAS at a time: few enough to stay in a processor's last cache, and so many that the
 queries, which BLAS lays out anew each time, are few beside them."""
-_MOST_ROWS = 1 << 14
-"""Rows of atoms in Fortran order in a block: so many that what is read lies together."""
+_LEAST_ROWS, _MOST_ROWS = 1 << 8, 1 << 14
+"""Rows in a block, if there are so many, which are few beside the queries otherwise; and of atoms in Fortran order: so
+many that what is read lies together."""
 _EXACT_TERMS = 2048
 """Terms that an exact score adds in a row, at most."""
 
@@ -59,10 +67,10 @@ def pass_products(
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries))
-    if moments is not None and not totals and by_blas and rows.are_contiguous and len(rows.arrays) == 1:
+    if moments is not None and not totals and by_blas and gives_squares(rows):
         if len(queries) == 1:
             return _with_squares(rows, queries[0], moments[1])[np.newaxis]
-        if not by_tiles:
+        if rows.are_contiguous and not by_tiles:
             _with_squares(rows, queries[0], moments[1])
             return products_with_all(rows.arrays[0], queries)
     # What BLAS can read, it multiplies in no more time.
@@ -77,7 +85,7 @@ def pass_products(
 
 
 def _with_squares(rows: Rows, query: NDArray[Any], squares: NDArray[np.float64]) -> NDArray[Any]:
-    """Products of all rows of one matrix of floats in C order with one query; their sums of squares go to `squares`."""
+    """Products of all rows that come with squares with one query; their sums of squares go to `squares`."""
     (array,) = rows.arrays
 
     def work(start: int, stop: int) -> NDArray[Any]:
@@ -119,16 +127,15 @@ def _blocks(
 ) -> Iterator[tuple[slice, slice, NDArray[Any]]]:
     """Some of the rows in blocks of about a million numbers, laid out as floats: which rows and columns, and these.
 
-    Of atoms in Fortran order a block has some columns of many rows, and else all columns of some.
+    Of long rows a block has some columns: queries are laid out anew for each block that has the same.
     """
     begin = 0
     for array in rows.arrays:
         low, high = max(start, begin), min(stop, begin + len(array))
         part = array[low - begin : max(high, low) - begin]
-        height, width = max(1, _BLOCK // rows.d), rows.d
-        if part.strides[1] != part.itemsize:
-            height = max(1, min(len(part), _MOST_ROWS))
-            width = max(1, _BLOCK // height)
+        height = _MOST_ROWS if part.strides[1] != part.itemsize else max(_BLOCK // rows.d, _LEAST_ROWS)
+        height = max(1, min(len(part), height))
+        width = max(1, _BLOCK // height)
         for row in range(0, len(part), height):
             for column in range(0, rows.d, width):
                 block = layout(part[row : row + height, column : column + width], dtype)

@@ -216,8 +216,9 @@ struct bm_kernels {
     void (*columns_exact)(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums);
 
     /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most
-     * BM_LANE_TERMS columns. `room` is for two numbers of each row, of BM_ROUGH_ROWS at most. */
-    void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out);
+     * BM_LANE_TERMS columns; squares[i] = sum of the squares of that row, as they come, unless `squares` is NULL. `room` is for
+     * three numbers of each row, of BM_ROUGH_ROWS at most. */
+    void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out, float *squares);
 
     /* totals[i] and squares[i] = sum of the numbers of row i, and of their squares; the matrix lies by column, each `gap`
      * bytes after the other. They are added up as above. */

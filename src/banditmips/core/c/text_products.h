@@ -102,13 +102,16 @@ ALWAYS_INLINE REAL F(one_product)(const REAL *a, const REAL *q, int64_t d, REAL 
 
 static void F(products)(const REAL *rows, int64_t stride_bytes, int64_t n, const REAL *q, int64_t d, REAL *out,
                         REAL *squares) {
-    enum { PAGES = 8192 };
-    const int asks = d * (int64_t)sizeof(REAL) <= PAGES;
+    enum { SHORT = 1024, PAGES = 8192, NEAR = 1 << 20 /* bytes that a second cache may hold */ };
+    const int64_t size = d * (int64_t)sizeof(REAL);
+    const int asks = size <= PAGES;
     /* From memory, short rows are best read one after another, as they lie (measured at 256 to 2,000 floats: in three
-     * quarters to a half of the time); from the cache, four at once. */
-    const int one_by_one = n * d * (int64_t)sizeof(REAL) >= BM_FAR && d * (int64_t)sizeof(REAL) <= 2 * PAGES;
+     * quarters to a half of the time). From the last cache that takes as long as four at once, if rows begin at half a cache
+     * line or a whole one and are not very short; else a tenth longer. */
+    const int lie_well = size >= SHORT && n * size > NEAR && stride_bytes % 32 == 0;
+    const int one_by_one = size <= 2 * PAGES && (lie_well || n * size >= BM_FAR);
     int64_t t = 0;
-    for (; d * (int64_t)sizeof(REAL) > 2 * PAGES && n - t >= 8; t += 8) { /* long ones are best read eight at once */
+    for (; size > 2 * PAGES && n - t >= 8; t += 8) { /* long ones are best read eight at once */
         const REAL *a[8];
         for (int r = 0; r < 8; r++) a[r] = (const REAL *)((const char *)rows + (t + r) * stride_bytes);
         if (squares)
