@@ -14,13 +14,15 @@ from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_NEIGHBOURS, BM_STRETCH, BM_SUMS, BM_U8, BM_U16, bm_columns, bm_kernels,
     bm_neighbours,
 )
-from banditmips.core.places cimport CACHE_LINE, PREFETCH_LATER, Place, next_line
+from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, next_line, read_stretch
 
 cdef enum:
     MOST_ROWS = 1024  # that are at hand at a time
+    MOST_APART = 32  # the same of rows by column without neighbours, in half of the second cache
     AT_HAND = 1 << 19  # bytes of them: half of the second cache of most processors
     LEAST_PART = 512  # numbers of a row: what is around fewer takes longer than from a farther cache
-    GAP = 8  # numbers between rows: at a power of two they would push each other out of the cache
+    FEW_NEIGHBOURS = 2  # rows of a cache line up to which numbers are read one by one
+    GAP = PITCH - BM_STRETCH  # numbers between rows: at a power of two they would push each other out of the cache
     MOST_PAIRS = 8192  # of which sums are held at a time, a megabyte of them
     TOGETHER = 16  # columns of numbers that are converted before they are turned
     MOST_TOGETHER = 1024  # rows of these
@@ -38,7 +40,7 @@ cdef class Hand:
     """Rows that are at hand: a part of each, in single or in double precision."""
 
     cdef const Wanted* wanted
-    cdef bint are_single, lie_ready, lie_by_column
+    cdef bint are_single, lie_ready, lie_by_column, lie_apart
     cdef int64_t first, n, part, pitch, size, n_groups, n_runs
     cdef int64_t fetched, n_to_fetch, per_call  # lines of rows that lie ready, from the part that comes next
     cdef const void** rows  # where the part of each is
@@ -46,13 +48,14 @@ cdef class Hand:
     cdef char* converted
     cdef bm_neighbours* groups
     cdef Run* runs
+    cdef Place* places
     cdef object memory
 
-    cdef int begin(self, const Wanted* wanted, int64_t n, bint whole_stretches) except -1:
-        """Make room for n of the wanted rows at most."""
+    cdef int begin(self, const Wanted* wanted, int64_t n, bint whole_stretches, bint lie_apart) except -1:
+        """Make room for n of the wanted rows at most; those that lie apart are read stretch by stretch, number by number."""
         cdef int64_t t
         cdef const Place* place
-        self.wanted, self.are_single, self.lie_ready = wanted, True, True
+        self.wanted, self.are_single, self.lie_ready, self.lie_apart = wanted, not lie_apart, not lie_apart, lie_apart
         for t in range(wanted.n):
             place = &wanted.places[t]
             self.are_single &= place.dtype in (BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16)
@@ -60,15 +63,17 @@ cdef class Hand:
         for t in range(wanted.n):
             place = &wanted.places[t]
             self.lie_ready &= place.stride == self.size and place.dtype == (BM_F32 if self.are_single else BM_F64)
-        self.lie_by_column = not self.lie_ready and wanted.columns != NULL
+        self.lie_by_column = not self.lie_ready and not lie_apart and wanted.columns != NULL
         self.part = BM_STRETCH
-        while not whole_stretches and self.part > LEAST_PART and n * self.part * self.size > AT_HAND:
+        while not whole_stretches and not lie_apart and self.part > LEAST_PART and n * self.part * self.size > AT_HAND:
             self.part //= 2
         self.pitch = (self.part + GAP) * self.size
         self.memory = []
         self.rows = <const void**> self._room(n * sizeof(void*))
         if not self.lie_ready:
             self.room = <char*> self._room(n * self.pitch)
+        if lie_apart:
+            self.places = <Place*> self._room(n * sizeof(Place))
         if self.lie_by_column:
             self.groups = <bm_neighbours*> self._room(n * sizeof(bm_neighbours))
             self.runs = <Run*> self._room(n * sizeof(Run))
@@ -123,6 +128,12 @@ cdef class Hand:
         cdef int64_t t
         if self.lie_by_column:
             self._turn(first, count)
+            return
+        if self.lie_apart:
+            for t in range(self.n):
+                self.places[t] = self.wanted.places[self.first + t]
+                self.places[t].entry += first * self.places[t].stride
+            read_stretch(self.places, self.n, count, <double*> self.room)
             return
         for t in range(self.n):
             place = &self.wanted.places[self.first + t]
@@ -231,12 +242,13 @@ cdef int _add_some(const Wanted* wanted, const Asked* asked, int objective, doub
     cdef int64_t most = wanted.n, q, first = 0
     if asked.begins[asked.n] == asked.begins[0] or wanted.d == 0:
         return 0
-    if _are_in_order(asked):
-        most = min(most, <int64_t> MOST_ROWS)
+    cdef bint lie_apart = _lie_apart(wanted), in_order = _are_in_order(asked)
+    if in_order:
+        most = min(most, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS)
     # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
     cdef bint whole_stretches = bm_kernels().name == b"portable"
     cdef Hand hand = Hand()
-    hand.begin(wanted, most, whole_stretches)
+    hand.begin(wanted, most, whole_stretches, lie_apart and in_order)
     cdef int64_t[::1] begins = np.empty(2 * asked.n, dtype=np.int64)
     cdef double[::1] lanes = np.empty(_most_pairs(asked, wanted.n, most) * BM_SUMS + CACHE_LINE // sizeof(double))
     cdef double* aligned = <double*> next_line(&lanes[0])
@@ -295,6 +307,16 @@ cdef void _add_block(
                 n = begins[2 * q + 1] - begins[2 * q]
                 bm_kernels().end_stretch(own, n, sums + begins[2 * q])
                 own += n * BM_SUMS
+
+
+cdef bint _lie_apart(const Wanted* wanted) noexcept nogil:
+    """Whether most of the rows of a matrix by column have no neighbours that are wanted too."""
+    cdef int64_t t, n_groups = 1
+    if wanted.columns == NULL:
+        return False
+    for t in range(1, wanted.n):
+        n_groups += wanted.numbers[t] // BM_NEIGHBOURS != wanted.numbers[t - 1] // BM_NEIGHBOURS
+    return wanted.n <= FEW_NEIGHBOURS * n_groups
 
 
 cdef bint _are_in_order(const Asked* asked) noexcept nogil:
