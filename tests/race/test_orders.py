@@ -163,3 +163,16 @@ def test_a_few_queries_column_by_column_or_by_blas(objective, dtype, columns, mo
         assert np.array_equal(found.n_multiplies, other.n_multiplies)
     bare = bm.search(np.asfortranarray(atoms), queries, k=3, objective=objective)
     assert np.array_equal(bare.scores, expected.search(queries, k=3).scores)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "neg_sqeuclidean"])
+def test_rows_that_are_too_many_to_be_held_are_summed_up_a_few_queries_at_a_time(order, objective, monkeypatch):
+    rng = np.random.default_rng(0)
+    atoms = np.asarray(rng.normal(size=(300, 700)).astype(np.float32), order=order)
+    queries = rng.normal(size=(200, 700)).astype(np.float32)
+    expected = bm.search(atoms, queries, 20, objective=objective)
+    monkeypatch.setattr("banditmips.race.together._MOST_PRODUCTS", 1_000)
+    found = bm.search(atoms, queries, 20, objective=objective)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.scores, expected.scores)

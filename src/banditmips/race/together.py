@@ -6,6 +6,7 @@ and an offset of each atom. Whoever rounding cannot tell from the best gets an e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -150,7 +151,7 @@ class Together:
         excluded : bool array of shape (n,) or (m, n), or None
             Atoms that take no part.
         """
-        found, start = [], 0
+        found, waiting, first, start = [], [], 0, 0
         self._convert(len(queries))
         asks_bytes = self._may_ask_bytes
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
@@ -162,13 +163,28 @@ class Together:
                 some = self._can_be_best(queries[part], measured.at(part), out, asks_bytes)
                 if some is None:
                     return None
-                found.append(some)
+                waiting.append(some)
                 asks_bytes, start = asks_bytes and bool(some[2].any()), start + most
-            close = joined([(rows, begins) for rows, begins, _ in found])
-            # Rows that several queries want are read once for all of them.
-            scores = self._exact(queries, measured, *close)
-            best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
-        n_close = np.concatenate([n_rows for *_, n_rows in found])
+                # Rows that several queries want are read once for all of them, if they are not too many to be held.
+                if start >= len(queries) or sum(rows.size for rows, *_ in waiting) >= _MOST_PRODUCTS:
+                    best = self._best(queries[first:start], measured.at(slice(first, start)), waiting)
+                    if best is None:
+                        return None
+                    found.append(best)
+                    waiting, first = [], start
+        return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _best(
+        self,
+        queries: NDArray[Any],
+        measured: Measured,
+        parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
+    ) -> Found | None:
+        """Find the best k by exact scores of the rows that `_can_be_best` gives, for some parts of the queries."""
+        close = joined([(rows, begins) for rows, begins, _ in parts])
+        scores = self._exact(queries, measured, *close)
+        best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
+        n_close = np.concatenate([n_rows for *_, n_rows in parts])
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
 
     def _convert(self, n_queries: int) -> None:
