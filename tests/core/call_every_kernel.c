@@ -111,6 +111,24 @@ static double call_intervals(const struct bm_kernels *k, int64_t n) {
     return (double)count;
 }
 
+static void call_rough_columns(const struct bm_kernels *k, int64_t n, int64_t offset) {
+    const int dtypes[] = {BM_F32, BM_F16, BM_I8, BM_U8}, sizes[] = {4, 2, 1, 1};
+    for (int t = 0; t < 4; t++)
+        for (int m = 1; m <= 8; m *= 2)
+            for (int has_squares = 0; has_squares <= 1; has_squares++) {
+                void *blocks[5];
+                int n_blocks = 0;
+#define NEW(type, count, off) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), off))
+                const int64_t rows = n ? 1000 / n + 1 : 5, size = sizes[t];
+                const struct bm_columns columns = {NEW(char, rows * n * size, offset), size, rows * size, rows, n, dtypes[t]};
+                double *const room = NEW(double, 3 * m * (rows + BM_ROUGH_PADDING), 0);
+                float *const squares = has_squares ? NEW(float, rows, 0) : NULL;
+                k->columns_rough(&columns, NEW(float, n * m, offset), m, room, NEW(float, m * rows, 0), squares);
+                while (n_blocks > 0) free(blocks[--n_blocks]);
+#undef NEW
+            }
+}
+
 static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     void *blocks[96];
     int n_blocks = 0;
@@ -165,12 +183,12 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const int64_t bytes = n ? rows * n * stride - gap : 0, room = 24 * (rows < 8192 ? rows : 8192);
             const struct bm_columns m = {NEW(char, bytes, offset), stride, rows * stride, rows, n, dtype};
             k->columns_exact(&m, gap ? BM_PRODUCTS : BM_SQUARES, c, 1, NEW(double, room < 2 * BM_STRETCH ? 2 * BM_STRETCH : room, 0), NEW(double, rows, 0));
-            if (dtype == BM_F32 && !gap) k->columns_rough(&m, b, NEW(double, 3 * rows, 0), NEW(float, rows, 0), NEW(float, rows, 0));
             if (dtype == BM_F32 && !gap)
                 k->columns_moments_f32(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
             if (dtype == BM_F64 && !gap)
                 k->columns_moments_f64(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
         }
+    call_rough_columns(k, n, offset);
     double twelve[12], tiles[3][4] = {{0}};
     const unsigned char *halves = NEW(unsigned char, 2 * n, offset), *bytes = NEW(unsigned char, n, offset);
     const void *rows_f32[] = {a, b, b, a}, *rows_f64[] = {c, e, e, c};

@@ -106,7 +106,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("add_part", None, INT, POINTER, INT, POINTER, INT64, POINTER),
         ("end_stretch", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER)),
         ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, INT, POINTER, INT, POINTER, POINTER)),
-        ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, POINTER, POINTER, POINTER)),
+        ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT, POINTER, POINTER, POINTER)),
         *_both_precisions("columns_moments", None, POINTER, INT64, INT64, INT64, POINTER, POINTER),
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER, POINTER),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u4": 8}
+DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u1": 4, "u4": 8}
 """Places in `enum bm_dtype`."""
 
 
@@ -79,12 +79,16 @@ def test_columns_that_begin_anywhere(kernels, dtype):
     np.testing.assert_array_equal(products(kernels, shifted, query), row_by_row(kernels, atoms, query))
 
 
-def rough_products(kernels, atoms, query, with_squares=False):
-    n, d = atoms.shape
-    matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES["f4"]], dtype=np.int64)
-    out = np.full(n, np.nan, dtype=np.float32)
-    room, squares = np.full(3 * min(n, 32_768), np.nan), np.full(n, np.nan, dtype=np.float32)
-    kernels.columns_rough(matrix, query, room, out, squares if with_squares else None)
+ROUGH = ["f4", "f2", "i1", "u1"]
+
+
+def rough_products(kernels, atoms, queries, with_squares=False):
+    """The room is full of what was there before."""
+    (n, d), m = atoms.shape, len(queries)
+    matrix = np.array([atoms.ctypes.data, *atoms.strides, n, d, DTYPES[atoms.dtype.str[1:]]], dtype=np.int64)
+    out = np.full((m, n), np.nan, dtype=np.float32)
+    room, squares = np.full(3 * m * (min(n, 32_768 // m) + 16), np.nan), np.full(n, np.nan, dtype=np.float32)
+    kernels.columns_rough(matrix, np.ascontiguousarray(queries.T), m, room, out, squares if with_squares else None)
     if with_squares:
         exact = np.square(atoms.astype(np.float64)).sum(axis=1)
         with np.errstate(over="ignore"):
@@ -92,17 +96,26 @@ def rough_products(kernels, atoms, query, with_squares=False):
     return out
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 8), (47, 65), (33, 4_500), (32_769, 21)])
-def test_rough_products_of_columns_are_those_of_blas_but_for_rounding(kernels, shape):
-    atoms, query = (
-        np.abs(made("f4", shape)),
-        np.abs(made("f4", shape[1])),
-    )  # a float alone would lose what is added last
-    exact = atoms.astype(np.float64) @ query.astype(np.float64)
-    norms = np.linalg.norm(atoms.astype(np.float64), axis=1) * np.linalg.norm(query.astype(np.float64))
+@pytest.mark.parametrize("dtype", ROUGH)
+@pytest.mark.parametrize("m", [1, 2, 4, 8])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (16, 8), (47, 65), (33, 4_500), (4_100, 37), (32_769, 21)])
+def test_rough_products_of_columns_are_those_of_blas_but_for_rounding(kernels, dtype, m, shape):
+    # Of positive numbers a float alone would lose what is added last.
+    atoms, queries = np.asfortranarray(np.abs(made(dtype, shape))), np.abs(made("f4", (m, shape[1])))
+    exact = queries.astype(np.float64) @ atoms.astype(np.float64).T
+    norms = np.linalg.norm(atoms.astype(np.float64), axis=1) * np.linalg.norm(queries, axis=1, keepdims=True)
     for with_squares in (False, True):
-        found = rough_products(kernels, atoms, query, with_squares)
+        found = rough_products(kernels, atoms, queries, with_squares)
         assert (np.abs(found - exact) <= 4 * np.finfo("f4").eps * norms).all()
+
+
+@pytest.mark.parametrize("dtype", ROUGH)
+def test_rough_products_of_some_columns_and_rows(kernels, dtype):
+    """Columns that are further apart than they are long, which end before the next begin."""
+    wide, queries = made(dtype, (61, 90)), made("f4", (4, 45))
+    atoms = wide[5:42, ::2]
+    exact = queries.astype(np.float64) @ atoms.astype(np.float64).T
+    np.testing.assert_allclose(rough_products(kernels, atoms, queries), exact, atol=0.02, rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -123,7 +136,7 @@ def test_moments_of_columns(kernels, dtype, shape):
 def test_rough_products_of_columns_that_overflow_say_so(kernels):
     atoms = np.asfortranarray(np.full((20, 9), 1e30, dtype=np.float32))
     for with_squares in (False, True):
-        assert np.isinf(rough_products(kernels, atoms, np.full(9, 1e30, dtype=np.float32), with_squares)).all()
+        assert np.isinf(rough_products(kernels, atoms, np.full((2, 9), 1e30, dtype=np.float32), with_squares)).all()
 
 
 @pytest.mark.parametrize("n", [3, 50])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import banditmips as bm
+from banditmips.core.passes import products_of_columns
 from banditmips.core.rows import Rows
 from banditmips.race import passes
 from banditmips.race.costs import Costs
@@ -163,6 +164,39 @@ def test_a_few_queries_column_by_column_or_by_blas(objective, dtype, columns, mo
         assert np.array_equal(found.n_multiplies, other.n_multiplies)
     bare = bm.search(np.asfortranarray(atoms), queries, k=3, objective=objective)
     assert np.array_equal(bare.scores, expected.search(queries, k=3).scores)
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "neg_sqeuclidean", "correlation"])
+@pytest.mark.parametrize("dtype", ["f4", "i1", "f2", "u1"])
+@pytest.mark.parametrize("sweep", [1e-6, 1e6])
+def test_rough_products_of_columns_by_our_own_loop_or_by_blas(objective, dtype, sweep, monkeypatch):
+    """Whoever says which rows are close, exact scores are the same to the bit, with and without an index."""
+    dear = dict.fromkeys(("columns", "near_columns", "more_columns"), 1e6)  # exact sums of all
+    swept = dict.fromkeys(("column_sweep", "near_column_sweep", "more_column_sweep"), sweep)
+    told, counts = replace(Costs(), **dear, **swept), []
+    for module in ("full", "together", "passes", "scored", "direct"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: told)
+
+    def counted(rows, queries, squares=None):
+        counts.append(len(queries))
+        return products_of_columns(rows, queries, squares)
+
+    for module in ("full", "passes"):
+        monkeypatch.setattr(f"banditmips.race.{module}.products_of_columns", counted)
+    atoms, mask = np.abs(numbers(150, 900, dtype)), np.arange(150) % 3 == 0
+    by_column, queries = np.asfortranarray(atoms), numbers(11, 900, "f8", seed=1).astype("f4")
+    expected = bm.BanditMIPS(objective=objective).fit(atoms)
+    index = bm.BanditMIPS(objective=objective).fit(by_column)
+    for some in (queries, queries[:3], queries[0]):
+        for taken in (None, mask):
+            other = expected.search(some, k=3, mask=taken)
+            for found in (
+                index.search(some, k=3, mask=taken),
+                bm.search(by_column, some, k=3, mask=taken, objective=objective),
+            ):
+                np.testing.assert_array_equal(found.indices, other.indices)
+                np.testing.assert_array_equal(found.scores, other.scores)
+    assert bool(counts) == (sweep < 1.0)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -8,7 +8,14 @@ from banditmips._search_options import Options
 from banditmips._threads import helped_by
 from banditmips.atoms import DenseStore
 from banditmips.core.batch import best_of_each
-from banditmips.core.passes import SQUARE_TERMS, pass_dtype, products_and_squares, rough_sums
+from banditmips.core.passes import (
+    SQUARE_TERMS,
+    multiplies_columns,
+    pass_dtype,
+    products_and_squares,
+    products_of_columns,
+    rough_sums,
+)
 from banditmips.core.rows import Rows, fill_block
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.passes import rounding_of_sums
@@ -187,10 +194,8 @@ def test_rows_of_several_matrices():
 def test_squares_that_come_with_products_are_no_rougher_than_they_are_said_to_be(dtype, d, scale):
     """Of positive numbers, whose roundings add up."""
     rng = np.random.default_rng(d)
-    for n, order in ((1, "C"), (3, "C"), (4, "C"), (9, "C"), (12, "C"), (12, "F"), (50, "F")):
-        if order == "F" and (dtype == "f8" or d == 1):
-            continue  # by column they come with floats of four bytes
-        atoms, query = (scale * rng.random((n, d))).astype(dtype, order=order), rng.random(d).astype(dtype)
+    for n in (1, 3, 4, 9, 12):
+        atoms, query = (scale * rng.random((n, d))).astype(dtype), rng.random(d).astype(dtype)
         products, squares = products_and_squares(Rows([atoms]), query)
         true = (atoms.astype(np.longdouble) ** 2).sum(axis=1)
         limit = rounding_of_sums(atoms.dtype, d, SQUARE_TERMS)
@@ -199,8 +204,40 @@ def test_squares_that_come_with_products_are_no_rougher_than_they_are_said_to_be
         assert (np.abs(products - exact) <= limit * exact).all()
     with pytest.raises(ValueError, match="must have"):
         products_and_squares(Rows([atoms]), query[1:])
-    with pytest.raises(ValueError, match="floats in C order, or of float32 by column"):
+    with pytest.raises(ValueError, match="floats in C order"):
         products_and_squares(Rows([np.ones((3, 5), order="F")]), np.ones(5))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+@pytest.mark.parametrize("d", [2, 17, 64, 300, 5_000])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "?"])
+def test_products_by_column_and_their_squares_are_no_rougher_than_they_are_said_to_be(dtype, d, scale):
+    """Of positive numbers, whose roundings add up; for any number of queries."""
+    rng = np.random.default_rng(d)
+    for n, m in ((3, 1), (12, 2), (50, 3), (50, 7), (40, 8), (17, 9), (70, 21)):
+        atoms = np.asfortranarray((scale * rng.random((n, d)) % 120).astype(dtype))
+        queries, squares = rng.random((m, d)).astype(np.float32), np.empty(n, dtype=np.float32)
+        products = products_of_columns(Rows([atoms]), queries, squares)
+        limit = rounding_of_sums(np.dtype(np.float32), d, SQUARE_TERMS)
+        true = (atoms.astype(np.longdouble) ** 2).sum(axis=1)
+        assert (np.abs(squares - true) <= limit * true).all()
+        exact = queries.astype(np.longdouble) @ atoms.astype(np.longdouble).T
+        assert (np.abs(products - exact) <= limit * exact).all()
+        np.testing.assert_array_equal(products_of_columns(Rows([atoms]), queries), products)
+
+
+def test_products_by_column_that_cannot_be_asked_for():
+    queries = np.ones((2, 5), dtype=np.float32)
+    for atoms in (np.ones((3, 5), dtype=np.float32), np.ones((3, 5), order="F"), np.ones((3, 5), "i2", order="F")):
+        assert not multiplies_columns(Rows([atoms]))
+        with pytest.raises(ValueError, match="Fortran order"):
+            products_of_columns(Rows([atoms]), queries)
+    atoms = np.ones((3, 5), dtype=np.float16, order="F")
+    assert multiplies_columns(Rows([atoms]))
+    with pytest.raises(ValueError, match="must have 5 entries, and squares 3"):
+        products_of_columns(Rows([atoms]), queries[:, 1:].copy())
+    with pytest.raises(ValueError, match="must have 5 entries, and squares 3"):
+        products_of_columns(Rows([atoms]), queries, np.empty(2, dtype=np.float32))
 
 
 @pytest.mark.parametrize("k", [1, 2, 40, 61])

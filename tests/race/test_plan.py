@@ -91,6 +91,25 @@ def test_one_query_takes_the_faster_of_two_loops_over_columns():
     assert ours.by_columns(10_000, 10_000, 8, 1)  # only floats have another loop
 
 
+def test_several_queries_share_columns_that_come_from_memory():
+    """While one is multiplied the rest is on its way: what takes longer counts, one, two, four or eight at a time."""
+    costs = Costs(column_sweep=0.4, near_column_sweep=0.1, more_column_sweep=0.05)
+    far = 10**8
+    assert costs.column_sweep_of(far) == pytest.approx(0.4)
+    assert costs.column_sweep_of(far, 1) == pytest.approx(0.175)  # a quarter of the bytes
+    assert costs.column_sweep_of(far, 4, 4) == pytest.approx(0.4)
+    assert costs.column_sweep_of(far, 4, 5) == pytest.approx(0.45)
+    assert costs.column_sweep_of(far, 4, 16) == pytest.approx(0.9)
+    assert costs.column_sweep_of(far, 4, 17) == pytest.approx(1.3)
+    assert costs.column_sweep_of(1_000, 4, 3) == pytest.approx(0.25)
+    assert not costs.sweeps_columns(far, 4, 1)  # 0.4 beside 0.23 of BLAS
+    assert not costs.sweeps_columns(far, 4, 6)  # 0.45 is less than 0.48, but not clearly
+    assert replace(costs, product=0.05).sweeps_columns(far, 4, 6)  # 0.45 beside 0.6 is
+    few, many = (full_time(costs, 10_000, 10_000, 4, True, m, contiguous=False) for m in (2, 200))
+    assert few == pytest.approx(1e8 * 0.2)
+    assert many < 1e8 * costs.column_sweep_of(far, 4, 200) / 200
+
+
 @pytest.mark.parametrize("column_sweep", [0.01, 10.0])
 @pytest.mark.parametrize("columns", [0.001, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -6,14 +6,14 @@ def look_at(
     bases: NDArray[np.float64],
     means: NDArray[np.float64],
     scatters: NDArray[np.float64],
-    column_squares: NDArray[np.float64],
+    column_squares: NDArray[np.float64] | None = None,
 ) -> tuple[float, float]: ...
 def look_at_columns(
     values: NDArray[np.float32] | NDArray[np.float64],
     bases: NDArray[np.float64],
     means: NDArray[np.float64],
     scatters: NDArray[np.float64],
-    column_squares: NDArray[np.float64],
+    column_squares: NDArray[np.float64] | None = None,
 ) -> tuple[float, float]: ...
 def add_rows(
     values: NDArray[np.float32] | NDArray[np.float64], rows: NDArray[np.int64], totals: NDArray[np.float64]

@@ -109,7 +109,7 @@ cdef void look_at_row(const real* row, int64_t size, int64_t i, Learnt* learnt, 
     cdef RowState state = _new_state(learnt.bases[i], row, min(size, <int64_t> STRETCH))
     while start < size:
         count = min(<int64_t> STRETCH, size - start)
-        _look_on(row + start, start, count, &state, learnt.column_squares + start, learnt, rest)
+        _look_on(row + start, start, count, &state, _squares_from(learnt, start), learnt, rest)
         start += count
         if rest != NULL:  # the same of the next stretch; signs are 32 to a word
             rest.centre = <const real*> rest.centre + count
@@ -118,17 +118,22 @@ cdef void look_at_row(const real* row, int64_t size, int64_t i, Learnt* learnt, 
     _write_down(&state, i, learnt)
 
 
+cdef double* _squares_from(const Learnt* learnt, int64_t column) noexcept nogil:
+    """Where the columns' squares from this one on are; NULL where nobody wants them."""
+    return NULL if learnt.column_squares == NULL else learnt.column_squares + column
+
+
 cdef Learnt learnt_in(double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares) noexcept:
-    """Say where to put what is learnt of at least one row."""
+    """Say where to put what is learnt of at least one row; squares of columns are None where nobody wants them."""
     cdef Learnt learnt
     learnt.bases, learnt.means, learnt.scatters = &bases[0], &means[0], &scatters[0]
-    learnt.column_squares = &column_squares[0]
+    learnt.column_squares = NULL if column_squares is None else &column_squares[0]
     learnt.low, learnt.high = INFINITY, -INFINITY
     return learnt
 
 
 def look_at(
-    const real[:, ::1] values, double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares
+    const real[:, ::1] values, double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares=None
 ):
     """Learn all about some rows at neighbouring columns.
 
@@ -140,7 +145,7 @@ def look_at(
         Receive the mean of each row, less a base, and the sum of squares about it. A base that is NaN is replaced.
         Not all three are finite where an entry is not.
     column_squares
-        The columns' sums of squares are added to these.
+        The columns' sums of squares are added to these, unless it is None.
 
     Returns
     -------
@@ -156,7 +161,7 @@ def look_at(
 
 
 def look_at_columns(
-    const real[:, :] values, double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares
+    const real[:, :] values, double[::1] bases, double[::1] means, double[::1] scatters, double[::1] column_squares=None
 ):
     """Do that, to the bit, for rows of a matrix whose columns lie together in memory, a stretch of all rows at a time."""
     cdef int64_t n = values.shape[0], d = values.shape[1], first, i, start, count, n_rows
@@ -177,7 +182,7 @@ def look_at_columns(
                     if start == 0:
                         states[i] = _new_state(learnt.bases[first + i], &room[i, 0], count)
                     _look_on(
-                        &room[i, 0], start, count, &states[i], learnt.column_squares + start, &learnt, <bm_rest*> NULL
+                        &room[i, 0], start, count, &states[i], _squares_from(&learnt, start), &learnt, <bm_rest*> NULL
                     )
                 start += count
             for i in range(n_rows):

@@ -28,6 +28,7 @@ cdef extern from "c/kernels.h" nogil:
         BM_COLUMN_ROOM
         BM_COLUMN_QUERIES
         BM_ROUGH_ROWS
+        BM_ROUGH_PADDING
         BM_SUMS
         BM_NEIGHBOURS
         BM_LANE_TERMS
@@ -202,7 +203,7 @@ cdef extern from "c/kernels.h" nogil:
             const bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums
         ) noexcept nogil
         void (*columns_rough)(
-            const bm_columns *m, const float *q, double *room, float *out, float *squares
+            const bm_columns *m, const float *b, int n_queries, double *room, float *out, float *squares
         ) noexcept nogil
         void (*columns_moments_f32)(
             const float *first, int64_t gap, int64_t n, int64_t d, double *totals, double *squares

@@ -10,11 +10,11 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 from banditmips.core.kernels cimport (
-    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_ROUGH_ROWS, BM_U8, BM_U16, bm_columns,
+    BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_U8, BM_U16, bm_columns,
     bm_kernels,
 )
 from banditmips.core.places cimport Place
-from banditmips.core.rows cimport Rows
+from banditmips.core.rows cimport Rows, rough_room
 
 LANE_TERMS = BM_LANE_TERMS
 """Terms that are added in the numbers' own precision before their sum goes on in double."""
@@ -74,13 +74,66 @@ def rough_sums(Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries,
     return padded[:n_queries, :n]
 
 
-def fills_products(Rows rows):
-    """Whether `fill_products` multiplies these: rows of one matrix that are contiguous, or floats by column."""
-    if rows.n_segments != 1:
-        return False
-    return _are_of_one_kind(rows) or (
-        rows.are_columns and rows.segments[0].dtype == BM_F32 and rows.segments[0].row_stride == sizeof(float)
+def multiplies_columns(Rows rows):
+    """Whether `products_of_columns` multiplies these: one matrix by column, of numbers that are converted in registers."""
+    return (
+        rows.are_columns
+        and rows.segments[0].dtype in (BM_F32, BM_F16, BM_I8, BM_U8)
+        and rows.segments[0].row_stride == rows.arrays[0].itemsize
     )
+
+
+def products_of_columns(Rows rows, const float[:, ::1] queries, float[::1] squares=None):
+    """Products of all rows for which `multiplies_columns` is true with each query, in one reading for every eight of them.
+
+    Parameters
+    ----------
+    squares : float32 array of shape (n,), optional
+        Takes the rows' sums of squares, of which LANE_TERMS are added in a row.
+
+    Returns
+    -------
+    float32 array of shape (m, n)
+    """
+    cdef Py_ssize_t m = queries.shape[0], first = 0, count
+    cdef int n_beside
+    if not multiplies_columns(rows):
+        raise ValueError("products by column are those of one matrix of numbers of up to four bytes in Fortran order")
+    if queries.shape[1] != rows.d or (squares is not None and squares.shape[0] != rows.n):
+        raise ValueError(f"queries must have {rows.d} entries, and squares {rows.n}")
+    out = np.empty((m, rows.n), dtype=np.float32)
+    if rows.d == 0 or rows.n == 0:
+        out[:] = 0.0
+        if squares is not None:
+            squares[:] = 0.0
+        return out
+    cdef bm_columns whole = rows._columns(0, rows.n)
+    cdef double[::1] room = np.empty(rough_room(rows.n, 8))
+    cdef float[::1] beside
+    cdef float[:, ::1] products
+    while first < m:
+        count = min(m - first, <Py_ssize_t> 8)
+        n_beside = 1 if count == 1 else 2 if count == 2 else 4 if count <= 4 else 8
+        padded = np.zeros((rows.d, n_beside), dtype=np.float32)  # zeros where there are fewer
+        padded[:, :count] = np.asarray(queries)[first : first + count].T
+        beside, found = padded.reshape(-1), out[first : first + count]
+        if n_beside != count:
+            found = np.empty((n_beside, rows.n), dtype=np.float32)
+        products = found
+        with nogil:
+            bm_kernels().columns_rough(
+                &whole, &beside[0], n_beside, &room[0], &products[0, 0],
+                &squares[0] if squares is not None and first == 0 else NULL,
+            )
+        if n_beside != count:
+            out[first:] = found[:count]
+        first += count
+    return out
+
+
+def fills_products(Rows rows):
+    """Whether `fill_products` multiplies these: rows of one matrix that are contiguous, or its columns."""
+    return rows.n_segments == 1 and (_are_of_one_kind(rows) or multiplies_columns(rows))
 
 
 cdef int fill_products(Rows rows, const void* query, void* products) except -1 nogil:
@@ -92,10 +145,10 @@ cdef int fill_products(Rows rows, const void* query, void* products) except -1 n
     cdef int64_t t, r
     cdef double* room = NULL
     if not rows.are_contiguous:
-        room = <double*> malloc(3 * min(rows.n, <int64_t> BM_ROUGH_ROWS) * sizeof(double))
+        room = <double*> malloc(rough_room(rows.n, 1) * sizeof(double))
         if room == NULL:
             raise MemoryError("there is no memory for the products of all atoms")
-        bm_kernels().columns_rough(&whole, <const float*> query, room, <float*> products, NULL)
+        bm_kernels().columns_rough(&whole, <const float*> query, 1, room, <float*> products, NULL)
         free(room)
     elif whole.dtype == BM_F64:
         bm_kernels().products_f64(
@@ -116,8 +169,8 @@ cdef int fill_products(Rows rows, const void* query, void* products) except -1 n
 
 
 def gives_squares(Rows rows):
-    """Whether `products_and_squares` multiplies these: floats of one matrix in C order, or those of four bytes by column."""
-    return rows.n_segments == 1 and (rows.are_floats or (not rows.are_contiguous and fills_products(rows)))
+    """Whether `products_and_squares` multiplies these: floats of one matrix in C order."""
+    return rows.n_segments == 1 and rows.are_floats
 
 
 def products_and_squares(Rows rows, const real[::1] query):
@@ -127,25 +180,22 @@ def products_and_squares(Rows rows, const real[::1] query):
     """
     cdef int dtype = BM_F32 if real is float else BM_F64
     if not (gives_squares(rows) and rows.segments[0].dtype == dtype):
-        raise ValueError("squares come with products of one matrix of floats in C order, or of float32 by column")
+        raise ValueError("squares come with products of one matrix of floats in C order")
     if query.shape[0] != rows.d:
         raise ValueError(f"a query must have {rows.d} entries")
     found = np.empty((2, rows.n), dtype=np.asarray(query).dtype)
     cdef real[:, ::1] sums = found
     cdef bm_columns whole = rows._columns(0, rows.n)
-    cdef double[::1] room = np.empty(0 if rows.are_contiguous else 3 * min(rows.n, <int64_t> BM_ROUGH_ROWS))
     if rows.n and rows.d:
         with nogil:
             if real is double:
                 bm_kernels().products_f64(
                     <const double*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
                 )
-            elif rows.are_contiguous:
+            else:
                 bm_kernels().products_f32(
                     <const float*> whole.base, whole.row_stride, rows.n, &query[0], rows.d, &sums[0, 0], &sums[1, 0]
                 )
-            else:
-                bm_kernels().columns_rough(&whole, &query[0], &room[0], &sums[0, 0], &sums[1, 0])
     return found[0], found[1]
 
 

@@ -12,6 +12,9 @@ cdef struct Segment:
     int dtype
 
 
+cdef int64_t rough_room(int64_t n, int n_queries) noexcept nogil
+
+
 cdef class Rows:
     cdef readonly int64_t n, d
     cdef readonly object arrays

@@ -10,7 +10,8 @@ cimport numpy as cnp
 
 from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_I32, BM_I64, BM_U8, BM_U16, BM_U32, BM_U64, BM_COLUMN_QUERIES,
-    BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_PRODUCTS, BM_ROUGH_ROWS, BM_SQUARES, BM_STRETCH, bm_columns, bm_kernels,
+    BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_PRODUCTS, BM_ROUGH_PADDING, BM_ROUGH_ROWS, BM_SQUARES, BM_STRETCH, bm_columns,
+    bm_kernels,
 )
 from banditmips.core.pairs cimport Asked, Wanted, add_pairs
 from banditmips.core.places cimport CACHE_LINE, Place, add_stretch, add_sums, read_next
@@ -34,6 +35,11 @@ def is_readable(dtype):
 ctypedef fused real:
     float
     double
+
+
+cdef int64_t rough_room(int64_t n, int n_queries) noexcept nogil:
+    """How many numbers rough products of n rows by column with so many queries take room for."""
+    return 3 * n_queries * (min(n, <int64_t> BM_ROUGH_ROWS // n_queries) + BM_ROUGH_PADDING)
 
 
 cdef class Rows:
@@ -174,7 +180,7 @@ cdef class Rows:
         out = np.empty(stop - start, dtype=np.asarray(query).dtype)
         cdef real[::1] products = out
         cdef bm_columns part = self._columns(start, stop)
-        cdef double[::1] room = np.empty(0 if lie_by_row else 3 * min(stop - start, BM_ROUGH_ROWS))
+        cdef double[::1] room = np.empty(0 if lie_by_row else rough_room(stop - start, 1))
         if stop > start:
             with nogil:
                 if real is double:
@@ -186,7 +192,7 @@ cdef class Rows:
                         <const float*> part.base, part.row_stride, part.n, &query[0], self.d, &products[0], NULL
                     )
                 else:
-                    bm_kernels().columns_rough(&part, &query[0], &room[0], &products[0], NULL)
+                    bm_kernels().columns_rough(&part, &query[0], 1, &room[0], &products[0], NULL)
         return out
 
     cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil:

@@ -30,8 +30,9 @@ class Costs:
     stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache. The same, multiplied by our own loop on one thread.
-    column_stream, column_sweep, near_column_sweep
-        The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of float32.
+    column_stream, column_sweep, near_column_sweep, more_column_sweep
+        The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of up to four bytes a
+        number, which adds up in single precision, from memory, from the cache, and for one more of up to eight queries.
     columns, near_columns, more_columns
         The same for our own loop over columns of any type, which adds up in double precision; and for one more of up to
         eight queries that share what is read.
@@ -85,6 +86,7 @@ class Costs:
     column_stream: float = 0.23
     column_sweep: float = 0.23
     near_column_sweep: float = 0.09
+    more_column_sweep: float = 0.025
     columns: float = 0.23
     near_columns: float = 0.09
     more_columns: float = 0.06
@@ -139,9 +141,30 @@ class Costs:
         longer = _between(self.near_sweep, self.sweep, n_values) - _AS_FAST * blas
         return n_values * longer <= _NUMPY_CALL
 
-    def sweeps_columns(self, n_values: int) -> bool:
-        """Whether our own loop over columns of float32 takes about as long as BLAS with its threads."""
-        return self._column_sweep_of(n_values) <= _AS_FAST * self.column_stream_of(n_values)
+    def sweeps_columns(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> bool:
+        """Whether our own loop over columns, in single precision, takes less than BLAS, or about as long for one."""
+        by_blas = self.column_products_of(n_values, itemsize, n_queries)
+        most = _AS_FAST if n_queries == 1 else _CLEARLY_LESS
+        return self.column_sweep_of(n_values, itemsize, n_queries) <= most * by_blas
+
+    def column_sweep_of(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> float:
+        """Return what a value of so many bytes costs that loop, for all queries.
+
+        While some of them are multiplied with what is at hand, the rest comes from memory.
+        """
+        near, n_bytes = self.near_column_sweep, n_values * itemsize
+        once = _between(near, near + itemsize / 4 * (self.column_sweep - near), n_bytes // 4)
+        n_full, n_left = divmod(n_queries, _COLUMN_QUERIES)
+        # It takes one, two, four or eight of them at a time.
+        times = [max(once, near + (n - 1) * self.more_column_sweep) for n in (_COLUMN_QUERIES, _power_of_two(n_left))]
+        return n_full * times[0] + (times[1] if n_left else 0.0)
+
+    def column_products_of(self, n_values: int, itemsize: int, n_queries: int) -> float:
+        """Return what a value of up to four bytes costs by BLAS, for all queries."""
+        convert = self.convert if itemsize < 4 else 0.0
+        if n_queries == 1:
+            return convert + self.column_stream_of(n_values)
+        return convert + self.shared_of(4, by_column=True) + n_queries * self.product
 
     def cell_of(self, n_bytes: int) -> float:
         """Return what a cell costs if all codes take so many bytes."""
@@ -195,10 +218,12 @@ class Costs:
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
-        rough = self.column_stream_of(n * d)
-        if itemsize == 4 and self.sweeps_columns(n * d):
-            rough = self._column_sweep_of(n * d)
-        return n * self.columns_of(n * d) <= n * rough + self.entries_apart(n, d, itemsize, k + 1, k + 1)
+        rough, exact = self.column_products_of(n * d, itemsize, 1), self.columns_of(n * d)
+        if itemsize < 4:
+            exact += self.convert
+        if itemsize <= 4 and self.sweeps_columns(n * d, itemsize):
+            rough = self.column_sweep_of(n * d, itemsize)
+        return n * exact <= n * rough + self.entries_apart(n, d, itemsize, k + 1, k + 1)
 
     def entries_apart(self, n: int, d: int, itemsize: int, n_rows: float, n_pairs: int) -> float:
         """Return what one number of each of so many rows of atoms in Fortran order costs, for exact scores.
@@ -217,15 +242,15 @@ class Costs:
         """Return what a value of atoms in Fortran order costs BLAS for one query."""
         return _between(self.near_stream, self.column_stream, n_values)
 
-    def _column_sweep_of(self, n_values: int) -> float:
-        return _between(self.near_column_sweep, self.column_sweep, n_values)
-
 
 _NEAR, _FAR = 1 << 21, 1 << 23
 """Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
+_CLEARLY_LESS = 0.8
+"""What our own loop over columns may take beside BLAS for several queries: what BLAS lays out is measured from memory,
+and from the cache it takes less."""
 _NUMPY_CALL = 10_000.0
 """Nanoseconds that a search by way of NumPy takes longer than one compiled call (measured: 15,000 to 25,000)."""
 _LINE = 64
@@ -233,7 +258,7 @@ _LINE = 64
 _TURNED_QUERIES = 8
 """Queries with which it is measured which way round products are faster; beside more of them it matters less."""
 _COLUMN_QUERIES = 8
-"""Queries that share one reading of columns which are added up in double precision."""
+"""Queries that share one reading of columns."""
 _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""
 _FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhead", "probe_overhead")
@@ -243,6 +268,11 @@ _FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhea
 def _between(near: float, far: float, n_values: int) -> float:
     part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
     return near + min(max(part, 0.0), 1.0) * (far - near)
+
+
+def _power_of_two(n: int) -> int:
+    """The least that is not below n."""
+    return 1 << max(n - 1, 0).bit_length()
 
 
 def _measured() -> set[str]:

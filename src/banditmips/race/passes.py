@@ -20,12 +20,13 @@ from banditmips.core.passes import (
     gives_squares,
     pass_dtype,
     products_and_squares,
+    products_of_columns,
     rough_sums,
 )
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, multiply, products_with_all
+from banditmips.race.full import can_use_blas, multiply, products_with_all, sweeps_columns
 from banditmips.race.rules import OBJECTIVE_CODES
 
 __all__ = ["close_by_differences", "pass_products", "products_of_blocks", "rounding_of_sums"]
@@ -67,10 +68,12 @@ def pass_products(
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries))
+    if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
+        return _by_columns(rows, queries, None if moments is None else moments[1])
     if moments is not None and not totals and by_blas and gives_squares(rows):
         if len(queries) == 1:
             return _with_squares(rows, queries[0], moments[1])[np.newaxis]
-        if rows.are_contiguous and not by_tiles:
+        if not by_tiles:
             _with_squares(rows, queries[0], moments[1])
             return products_with_all(rows.arrays[0], queries)
     # What BLAS can read, it multiplies in no more time.
@@ -94,6 +97,21 @@ def _with_squares(rows: Rows, query: NDArray[Any], squares: NDArray[np.float64])
 
     found = in_pieces(work, rows.n, max(1, _LEAST_SUMMED // rows.d))
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _by_columns(rows: Rows, queries: NDArray[Any], squares: NDArray[np.float64] | None) -> NDArray[Any]:
+    """Products of all rows by column; their sums of squares go to `squares`."""
+    (array,) = rows.arrays
+
+    def work(start: int, stop: int) -> NDArray[Any]:
+        own = None if squares is None else np.empty(stop - start, dtype=np.float32)
+        products = products_of_columns(Rows([array[start:stop]]), queries, own)
+        if squares is not None:
+            squares[start:stop] = own
+        return products
+
+    found = in_pieces(work, rows.n, max(1, _LEAST_SUMMED // (rows.d * len(queries))))
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:

@@ -67,6 +67,8 @@ def full_time(
         once = shared * itemsize / 4 if by_blas else costs.convert + shared
         more = costs.product * (itemsize / 4 if by_blas else 1.0)
         value = min(value, once / min(n_queries, TOGETHER) + more)
+    if not contiguous and itemsize <= 4:
+        value = min(value, costs.column_sweep_of(n * d, itemsize, n_queries) / n_queries)
     return n * d * value
 
 

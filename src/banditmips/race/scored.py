@@ -16,7 +16,7 @@ from banditmips.core.rows import Rows
 from banditmips.core.scored_batch import ScoresBatch
 from banditmips.race.batch import asks_for_time
 from banditmips.race.costs import costs
-from banditmips.race.full import BY_COLUMNS, can_use_blas
+from banditmips.race.full import BY_COLUMNS, can_use_blas, sweeps_columns
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
 from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
@@ -149,15 +149,16 @@ def _choose_ways(kind: PlainScores, rows: Rows, k: int) -> None:
     """Who multiplies the atoms, and whether exact scores of all of them take less."""
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
     readable = can_use_blas(array)
-    if not readable:
-        are_faster = here.tiles(1)
+    if rows.are_contiguous:
+        are_faster = here.sweeps(n_values) if readable else here.tiles(1)
     else:
-        are_faster = here.sweeps(n_values) if rows.are_contiguous else here.sweeps_columns(n_values)
+        are_faster = sweeps_columns(rows, 1)
     if not (are_faster and fills_products(rows)):  # our own loops
         kind.multiply = partial(_multiply_one, rows)
     if not rows.are_contiguous:
-        # Numbers that BLAS cannot read have to be converted for either.
-        by_columns = not readable or here.by_columns(rows.n, rows.d, array.itemsize, k)
+        # What has to be converted for BLAS is not worth it.
+        cannot_be_rough = not readable and not are_faster
+        by_columns = cannot_be_rough or here.by_columns(rows.n, rows.d, array.itemsize, k)
         kind.by_columns = kind.objective in BY_COLUMNS and rows.are_columns and by_columns
 
 

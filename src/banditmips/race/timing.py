@@ -18,7 +18,7 @@ from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import MAX_BITS, Codes
 from banditmips.core.measuring import time_cells, time_rotation
-from banditmips.core.passes import rough_sums
+from banditmips.core.passes import products_of_columns, rough_sums
 from banditmips.core.rotation import Rotation
 from banditmips.core.rows import Rows
 from banditmips.core.rule import CodeRule
@@ -87,6 +87,8 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
         work = partial(close.pair_sums, np.tile(some, m), begins, np.ones((m, _N), dtype=np.float32), 0)
         return _best_time(work, 10) / (_N * some.size)
 
+    near_sweep = _best_time(lambda: close.rough_products(entries, 0, n_near), 10) / (_N * n_near)
+    eight_near = _best_time(lambda: products_of_columns(close, np.ones((8, _N), dtype=np.float32)), 10) / (_N * n_near)
     every, lone, shared = of_pairs(1, 1), of_pairs(16, 1), of_pairs(1, 5)
     return {
         "columns": columns,
@@ -98,7 +100,8 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
         "column_stream": _best_time(lambda: tall @ few, 2) / tall.size,
         "column_sweep": _best_time(lambda: far.rough_products(few, 0, n_tall), 2) / tall.size,
         "near_columns": _best_time(lambda: close.column_products(exact[:_N], 0, n_near), 10) / (_N * n_near),
-        "near_column_sweep": _best_time(lambda: close.rough_products(entries, 0, n_near), 10) / (_N * n_near),
+        "near_column_sweep": near_sweep,
+        "more_column_sweep": max(eight_near - near_sweep, 0.1 * eight_near) / 7,
     }
 
 

@@ -19,7 +19,7 @@ from banditmips.atoms.collecting import by_row, facts_of
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.byte_products import can_round
 from banditmips.core.near_best import ROUNDING, close_to_each
-from banditmips.core.passes import pass_dtype
+from banditmips.core.passes import multiplies_columns, pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
@@ -222,6 +222,8 @@ class Together:
         one, readable = here.column_stream_of(n * d), can_use_blas(rows.arrays[0])
         together = here.shared_of(max(itemsize, 4), by_column=True) + n_queries * here.product
         rough = n * (min(together, n_queries * one) + (0.0 if readable else here.convert))
+        if multiplies_columns(rows):
+            rough = min(rough, n * here.column_sweep_of(n * d, itemsize, n_queries))
         if self._may_ask_bytes and can_round(rows):
             shared, own = times_by_bytes(rows, n_queries, self._k)
             rough = min(rough, (shared + n_queries * own) / d * 4 / max(itemsize, 4))

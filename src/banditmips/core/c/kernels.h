@@ -90,7 +90,7 @@ struct bm_neighbours {
     void *rows[BM_NEIGHBOURS];
 };
 
-enum { BM_ROUGH_ROWS = 32768 }; /* the same for sums of floats: what is held of so many fits the second cache */
+enum { BM_ROUGH_ROWS = 32768, BM_ROUGH_PADDING = 16 }; /* the same for sums of floats: what is held of so many fits the second cache */
 
 enum {
     BM_BYTE_STRETCH = 1024, /* numbers that are rounded to bytes of the same step */
@@ -215,10 +215,11 @@ struct bm_kernels {
      * numbers of each row and query, of BM_COLUMN_ROWS at most, and for 2 BM_STRETCH at least. */
     void (*columns_exact)(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums);
 
-    /* out[i] = product of q with row i of a matrix of floats whose columns are contiguous, floats added up for at most
-     * BM_LANE_TERMS columns; squares[i] = sum of the squares of that row, as they come, unless `squares` is NULL. `room` is for
-     * three numbers of each row, of BM_ROUGH_ROWS at most. */
-    void (*columns_rough)(const struct bm_columns *m, const float *q, double *room, float *out, float *squares);
+    /* out[q * n + i] = product of query q, whose number j is b[j * n_queries + q], with row i of a matrix of BM_F32, BM_F16, BM_I8
+     * or BM_U8 whose columns are contiguous, floats added up for at most BM_LANE_TERMS columns; squares[i] = sum of the squares of
+     * that row, as they come, unless `squares` is NULL. n_queries is 1, 2, 4 or 8. `room` is for three numbers of each row and
+     * query, of BM_ROUGH_ROWS at most, and of BM_ROUGH_PADDING rows more. */
+    void (*columns_rough)(const struct bm_columns *m, const float *b, int n_queries, double *room, float *out, float *squares);
 
     /* totals[i] and squares[i] = sum of the numbers of row i, and of their squares; the matrix lies by column, each `gap`
      * bytes after the other. They are added up as above. */

@@ -1,72 +1,7 @@
-/* Products of many rows with one query where the matrix lies column by column: rough ones of floats, and the sums of
- * dot_exact, to the bit. For these, each lane of the sums takes the columns that it takes in sums_of, in the same order,
- * but of many rows at once.
+/* Sums over many rows at once where the matrix lies column by column: rough moments of floats, and the sums of dot_exact, to
+ * the bit, with some queries. For these, each lane of the sums takes the columns that it takes in sums_of, in the same order,
+ * but of many rows.
  */
-
-#if IS_FLOAT
-enum { TOGETHER = 8 };
-
-/* sums += columns * q for `count` columns of n rows, and squares += columns^2, unless that is NULL; count and which of both is a
- * constant wherever this is called. The columns that follow are on their way by the time that they are wanted: processors do
- * not guess across pages. */
-ALWAYS_INLINE void add_rough_columns(const char *a, int64_t gap, const float *q, int count, int64_t n, float *sums,
-                                     float *squares) {
-    enum { SIZE = sizeof(float), LINE = 64 / SIZE };
-    float y[TOGETHER];
-    int64_t i = 0;
-    memcpy(y, q, (size_t)count * sizeof *q);
-    for (; n - i >= LINE; i += LINE) {
-        for (int c = 0; c < count; c++) PREFETCH_LATER(a + (count + c) * gap + i * SIZE);
-        for (int v = 0; v < LINE; v += LANES_f32) {
-            v_f32 sum = load_f32(sums + i + v), square = squares ? load_f32(squares + i + v) : (v_f32){0};
-            for (int c = 0; c < count; c++) {
-                const v_f32 x = load_f32((const float *)(a + c * gap + (i + v) * SIZE));
-                sum += x * y[c];
-                if (squares) square += x * x;
-            }
-            store_f32(sums + i + v, sum);
-            if (squares) store_f32(squares + i + v, square);
-        }
-    }
-    for (; i < n; i++)
-        for (int c = 0; c < count; c++) {
-            LOAD_UNALIGNED(float, x, a + c * gap + i * SIZE);
-            sums[i] += x * y[c];
-            if (squares) squares[i] += x * x;
-        }
-}
-
-ALWAYS_INLINE void add_rough_lane(const char *a, int64_t gap, const float *q, int64_t count, int64_t n, float *sums,
-                                  float *squares) {
-    int64_t j = 0;
-    for (; count - j >= TOGETHER; j += TOGETHER) add_rough_columns(a + j * gap, gap, q + j, TOGETHER, n, sums, squares);
-    for (; j < count; j++) add_rough_columns(a + j * gap, gap, q + j, 1, n, sums, squares);
-}
-
-static void columns_rough(const struct bm_columns *m, const float *q, double *room, float *out, float *squares) {
-    const int64_t n_blocks = (m->n + BM_ROUGH_ROWS - 1) / BM_ROUGH_ROWS;
-    for (int64_t block = 0; block < n_blocks; block++) {
-        const int64_t first = m->n * block / n_blocks, n = m->n * (block + 1) / n_blocks - first;
-        const char *a = (const char *)m->base + first * m->row_stride;
-        double *const of_squares = room + n;
-        float *const lanes = (float *)(of_squares + n), *const square_lanes = lanes + n;
-        memset(room, 0, (size_t)n * 2 * sizeof *room);
-        for (int64_t from = 0; from < m->d; from += BM_LANE_TERMS) {
-            const int64_t count = m->d - from < BM_LANE_TERMS ? m->d - from : BM_LANE_TERMS;
-            const char *const start = a + from * m->column_stride;
-            memset(lanes, 0, (size_t)n * 2 * sizeof *lanes);
-            if (squares)
-                add_rough_lane(start, m->column_stride, q + from, count, n, lanes, square_lanes);
-            else
-                add_rough_lane(start, m->column_stride, q + from, count, n, lanes, NULL);
-            for (int64_t i = 0; i < n; i++) room[i] += lanes[i];
-            for (int64_t i = 0; squares && i < n; i++) of_squares[i] += square_lanes[i];
-        }
-        for (int64_t i = 0; i < n; i++) out[first + i] = (float)room[i];
-        for (int64_t i = 0; squares && i < n; i++) squares[first + i] = (float)of_squares[i];
-    }
-}
-#endif
 
 /* totals += columns, squares += columns^2 for `count` columns of n rows, while those that follow are on their way; count is a
  * constant wherever this is called */

@@ -11,6 +11,9 @@
 #include "text_convert.h"
 #include "text_columns.h"
 #include "text_terms.h"
+#if IS_FLOAT
+#include "text_rough_columns.h"
+#endif
 
 #define PLACE int32_t
 #define WHERE _i32
