@@ -105,6 +105,7 @@ def test_several_queries_share_columns_that_come_from_memory():
     assert not costs.sweeps_columns(far, 4, 1)  # 0.4 beside 0.23 of BLAS
     assert not costs.sweeps_columns(far, 4, 6)  # 0.45 is less than 0.48, but not clearly
     assert replace(costs, product=0.05).sweeps_columns(far, 4, 6)  # 0.45 beside 0.6 is
+    costs = replace(costs, shared=0.5)  # by BLAS, 0.28 for each of two
     few, many = (full_time(costs, 10_000, 10_000, 4, True, m, contiguous=False) for m in (2, 200))
     assert few == pytest.approx(1e8 * 0.2)
     assert many < 1e8 * costs.column_sweep_of(far, 4, 200) / 200
