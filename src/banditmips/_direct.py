@@ -10,6 +10,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._padding import check_room
 from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._validate import Options, as_finite
 from banditmips.atoms import AtomStore, DenseStore
@@ -33,7 +34,7 @@ from banditmips.race.past import Past
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
 from banditmips.race.scored import bytes_first, has_scores, prepare_scores
-from banditmips.race.situation import FEW_ENTRIES
+from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds", "scored_directly"]
 
@@ -44,6 +45,8 @@ _MOST_PLAIN = 16
 plain_kinds: list[PlainKind] = []
 """Those of bare arrays."""
 _bare: dict[Any, DirectSearch] = {}
+_other_ways: set[Any] = set()
+"""Searches of bare arrays that go another way than by all products, or by what is around these."""
 
 
 def _remember_plain(
@@ -59,8 +62,8 @@ def _remember_plain(
     if options.trace or options.ends != "largest":
         return
     if not served:
-        if direct.needs_products and not direct.contiguous and has_scores(atoms, options):
-            direct.kind = _scores_kind(atoms, direct.dtype, direct.k, options)
+        if direct.needs_products and not direct.contiguous and atoms.facts is not None and has_scores(atoms, options):
+            direct.kind = _scores_kind(atoms, direct.dtype, direct.k, options, asked, checked)
             if direct.kind is not None:
                 _put_first(direct.kind, kinds)
         return
@@ -143,10 +146,16 @@ def bare_directly(
     if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
     atoms, atom_set = store.array, AtomSet(store)
+    found = None
     if not plain_row(queries, atoms.shape[1]):
-        if mask is not None:
-            return None
-        return _plain_batch(plain_kinds, atom_set, queries, k, options, asked, checked=False)
+        if mask is None:
+            found = _plain_batch(plain_kinds, atom_set, queries, k, options, asked, checked=False)
+        return _bare_scores(atom_set, queries, k, options, asked, mask) if found is None else found
+    is_product = options.objective == "inner_product"
+    if not (is_product and can_use_blas(atoms) and atoms.flags.c_contiguous):
+        found = _bare_scores(atom_set, queries, k, options, asked, mask)
+        if found is not None or not is_product:
+            return found
     if not can_use_blas(atoms) or not _is_plain_mask(mask, atoms.shape[0]):
         return None
     key = (k, options, atoms.shape, atoms.dtype, atoms.flags.c_contiguous)
@@ -163,6 +172,48 @@ def bare_directly(
     if found is not None:
         _remember_plain(plain_kinds, direct, asked, atom_set, checked=False)
     return found
+
+
+def _bare_scores(
+    atom_set: AtomSet, queries: Any, k: int, options: Options, asked: tuple[Any, ...], mask: Any
+) -> SearchResult | None:
+    """Answer a plain query, or a small batch, to an array of any type and order by what follows from all products.
+
+    None if it has to go another way. The next that is asked the same goes without any of this.
+    """
+    store, (n, d) = atom_set.store, atom_set.store.shape
+    assert isinstance(store, DenseStore)
+    array, is_batch = store.array, not plain_row(queries, d)
+    if not 1 <= k <= n or not _is_plain_mask(mask, n) or (is_batch and not plain_rows(queries, d)):
+        return None
+    m = len(queries) if is_batch else 1
+    check_room(k, m)
+    place = array.shape, array.dtype, array.flags.c_contiguous, queries.dtype, m, k
+    if (options, place) in _other_ways or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        return None
+    kind = _bare_kind(atom_set, queries.dtype, m, k, options, asked) if has_scores(atom_set, options) else None
+    if kind is None or not nothing_to_try(atom_set, k, options, m):
+        if len(_other_ways) >= _MOST_DIRECT:
+            _other_ways.clear()
+        _other_ways.add((options, place))
+        return None
+    found: SearchResult | None = answer_plainly([kind], array, queries, k, asked, mask)
+    if found is not None:
+        _put_first(kind, plain_kinds)
+    return found
+
+
+def _bare_kind(
+    atom_set: AtomSet, dtype: np.dtype[Any], m: int, k: int, options: Options, asked: tuple[Any, ...]
+) -> PlainScores | None:
+    """What answers so many queries of a type to bare arrays of one shape, type and order, if anything does."""
+    store, checked = atom_set.store, options.objective in WITHOUT_LENGTHS
+    assert isinstance(store, DenseStore)
+    if m == 1:
+        return _scores_kind(atom_set, dtype, k, options, asked, checked)
+    if m > TOGETHER or not store.array.flags.c_contiguous or store.rows is None or come_from_memory(store.rows):
+        return None
+    return _batch_kind(atom_set, dtype, m, k, options, asked, checked)
 
 
 def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple[SearchResult | None, int | None]:
@@ -201,7 +252,9 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
     if known is not options:
         if len(remembered) >= _MOST_DIRECT:
             remembered.clear()
-        kind = _scores_kind(atom_set, queries.dtype, k, options) if has_scores(atom_set, options) else None
+        kind = None
+        if atom_set.facts is not None and has_scores(atom_set, options):
+            kind = _scores_kind(atom_set, queries.dtype, k, options, (options,), not atom_set.unchecked)
         remembered[place] = (options, kind)
     if kind is None:
         return None
@@ -241,16 +294,12 @@ def _scored_batch(
     if not store.rows.are_contiguous or come_from_memory(store.rows):
         return None
     in_vain = atom_set.prepared.setdefault("scored in vain", set())
-    if (k, options.objective, m) in in_vain or not has_scores(atom_set, options):
+    if (k, options.objective, m) in in_vain or atom_set.facts is None or not has_scores(atom_set, options):
         return None
     if not nothing_to_try(atom_set, k, options, m):
         return None
-    checked = not atom_set.unchecked
-    fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
-    asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, checked)
-    kind = ScoresBatch(asked, shape, queries.dtype.num, *others)
-    kind.n_queries = m
-    if not prepare_scores(kind, atom_set, k, options):
+    kind = _batch_kind(atom_set, queries.dtype, m, k, options, (options,), not atom_set.unchecked)
+    if kind is None:
         return None
     found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)
     if found is not None:
@@ -265,11 +314,24 @@ def _is_plain_mask(mask: Any, n: int) -> bool:
     return mask is None or (type(mask) is np.ndarray and mask.dtype == np.bool_ and mask.shape == (n,))
 
 
-def _scores_kind(atom_set: AtomSet, dtype: np.dtype[Any], k: int, options: Options) -> PlainScores | None:
+def _scores_kind(
+    atom_set: AtomSet, dtype: np.dtype[Any], k: int, options: Options, asked: tuple[Any, ...], checked: bool
+) -> PlainScores | None:
     """What answers queries of a type by scores that follow from all products; None where these cannot tell them."""
     fields = {"n_rounds": 0, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
-    asked, shape, _, *others = _settings(fields, (options,), k, options, atom_set, not atom_set.unchecked)
+    asked, shape, _, *others = _settings(fields, asked, k, options, atom_set, checked)
     kind = PlainScores(asked, shape, dtype.num, *others)
+    return kind if prepare_scores(kind, atom_set, k, options) else None
+
+
+def _batch_kind(
+    atom_set: AtomSet, dtype: np.dtype[Any], m: int, k: int, options: Options, asked: tuple[Any, ...], checked: bool
+) -> ScoresBatch | None:
+    """The same for batches of so many queries."""
+    fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
+    asked, shape, _, *others = _settings(fields, asked, k, options, atom_set, checked)
+    kind = ScoresBatch(asked, shape, dtype.num, *others)
+    kind.n_queries = m
     return kind if prepare_scores(kind, atom_set, k, options) else None
 
 

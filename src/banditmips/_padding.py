@@ -21,6 +21,7 @@ _Result = TypeVar("_Result", bound=SearchResult)
 
 _BYTES_OF_A_PLACE = 16
 """What an index and its score take; intervals are made when they are asked for."""
+_ADVICE = "ask for fewer atoms, or for fewer queries at a time"
 
 
 def at_most(k: Any, n: int) -> Any:
@@ -61,7 +62,7 @@ def _filled(found: NDArray[Any], k: int, filling: Any) -> NDArray[Any]:
     return wide
 
 
-def check_room(k: int, n_queries: int, advice: str, each: int = _BYTES_OF_A_PLACE) -> None:
+def check_room(k: int, n_queries: int, advice: str = _ADVICE, each: int = _BYTES_OF_A_PLACE) -> None:
     """Raise if results of k places would take more memory than there is, at so many bytes `each`.
 
     Linux gives memory to whoever asks, and ends the process that uses it.

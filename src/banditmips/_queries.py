@@ -74,7 +74,7 @@ def _run_queries(
         raise ValueError(f"budget must allow at least one multiply for each of the {n} atoms, got {options.budget}")
     check_together(atom_set, options)
     checked = not atom_set.unchecked
-    check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
+    check_room(k, len(rows))
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked)
     codes = code_search(atom_set, k, options)

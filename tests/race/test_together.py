@@ -342,8 +342,7 @@ def test_scores_by_rough_norms_are_wrong_by_no_more_than_is_said(objective, kind
         if factors.offsets is not None:
             centres = together._ranking.centres(taken).astype(np.float32)
             rough -= np.multiply.outer(centres, factors.offsets.astype(np.float32))
-        measured = together.measure(taken)._replace(norms=norms)
-        wide, squares = together._with_errors(factors, rough, measured)
+        wide, squares = factors.widened(rough, norms, together.measure(taken).centres, d)
         known = np.isfinite(squares)  # of the others nothing is said: their exact scores are computed
         said = 4.0 * np.finfo(np.float32).eps * np.multiply.outer(wide, np.sqrt(squares[known]))
         exact, asked = atoms.astype(np.longdouble), queries.astype(np.longdouble)

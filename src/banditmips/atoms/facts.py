@@ -118,22 +118,30 @@ def lengths_of_rows(vectors: NDArray[Any], means: NDArray[np.float64] | None = N
     return np.asarray(np.sqrt(squares)) if ((squares >= _LEAST_SQUARES) & (squares < np.inf)).all() else None
 
 
-def lengths(store: AtomStore, squares: NDArray[np.float64], centres: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Roots of the rows' sums of squares about their centres (None: 0).
+def lengths(
+    store: AtomStore,
+    squares: NDArray[np.float64],
+    centres: NDArray[np.float64] | None,
+    rows: NDArray[np.int64] | None = None,
+) -> NDArray[np.float64]:
+    """Roots of the sums of squares about their centres (None: 0) of some rows, or of all.
 
     Rows whose squares are too large or too small for sums are read again.
     """
-    columns = np.arange(store.shape[1])
-    values = np.empty((1, columns.size))
     roots = np.asarray(np.sqrt(squares))
     known = (squares >= _LEAST_SQUARES) & np.isfinite(squares)
+    if known.all():
+        return roots
+    columns = np.arange(store.shape[1])
+    values = np.empty((1, columns.size))
     if store.dtype.kind != "f" or store.dtype.itemsize < 8:
         known |= squares == 0.0  # no square of an integer or of a shorter float is too small for sums
-    for row in np.flatnonzero(~known):
+    for place in np.flatnonzero(~known):
+        row = place if rows is None else rows[place]
         store.gather(np.array([row]), columns, values)
         with np.errstate(over="ignore", invalid="ignore"):
-            roots[row] = length_of(values[0] if centres is None else values[0] - centres[row])
-        if np.isposinf(roots[row]):
+            roots[place] = length_of(values[0] if centres is None else values[0] - centres[place])
+        if np.isposinf(roots[place]):
             raise BadAtomError("the norm of atom {row} overflows double precision (argument 'atoms')", int(row))
     return roots
 

@@ -95,7 +95,7 @@ def write_result(
     """Write the atoms found, with the ids of atoms and queries where they have some, and both ends if asked for."""
     m, k = result.indices.shape
     each = _BYTES_OF_A_ROW.get(destination.format, _BYTES_OF_TEXT)
-    check_room(k, m if result.smallest is None else 2 * m, "ask for fewer atoms, or for fewer queries at a time", each)
+    check_room(k, m if result.smallest is None else 2 * m, each=each)
     arrays, columns = _arrays(result, atoms), _columns(result, atoms, queries.ids)
     if queries.ids is not None:
         arrays["query_ids"] = queries.ids

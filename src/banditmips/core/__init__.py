@@ -18,6 +18,7 @@ Each line names a module and what it takes from the modules above it; nobody tak
 this package come threads alone (`banditmips._threads`). The tests compare these lines with the files::
 
     kernels
+    factors
     numbers
     quantiles
     maps
@@ -33,7 +34,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     places        <- kernels
     pairs         <- kernels, places
     rows          <- kernels, pairs, places
-    passes        <- kernels, places, rows
+    passes        <- entries, kernels, places, rows
     near_best     <- kernels, places, rows, survivors
     byte_products <- kernels, near_best, numbers, places, rows
     certain       <- kernels, survivors
@@ -48,8 +49,8 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     products      <- certain, kernels, near_best, places, plain, rows
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
     batch         <- certain, kernels, near_best, plain, products, rows
-    scored        <- certain, kernels, near_best, passes, plain, products, rows
-    scored_batch  <- kernels, near_best, plain, products, scored
+    scored        <- certain, kernels, maps, near_best, passes, plain, products, rows
+    scored_batch  <- kernels, near_best, plain, products, rows, scored
     sparse_products <- kernels
     sparse_batch  <- kernels, sparse_products, survivors
 
@@ -70,6 +71,8 @@ places, pairs, rows, passes, exact
     memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
+factors
+    How scores follow from products with atoms of which rough sums are known.
 near_best, batch
     Who is among the best by products, or too close to tell by rounded ones; exact sums and the best of each of many
     queries, with nothing in Python for each.

@@ -9,9 +9,10 @@ from libc.stdlib cimport free, malloc
 
 import numpy as np
 
+from banditmips.core.entries cimport Learnt, learnt_in, look_at_row
 from banditmips.core.kernels cimport (
     BM_F16, BM_F32, BM_F64, BM_I8, BM_I16, BM_LANE_TERMS, BM_MOMENTS, BM_PRODUCTS, BM_U8, BM_U16, bm_columns,
-    bm_kernels,
+    bm_kernels, bm_rest,
 )
 from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows, rough_room
@@ -136,36 +137,54 @@ def fills_products(Rows rows):
     return rows.n_segments == 1 and (_are_of_one_kind(rows) or multiplies_columns(rows))
 
 
-cdef int fill_products(Rows rows, const void* query, void* products) except -1 nogil:
-    """Multiply all of them with a query of the `pass_dtype`, into products of that type."""
+cdef int fill_products(Rows rows, const void* query, void* products, void* totals, void* squares) except -1 nogil:
+    """Multiply all of them with a query of the `pass_dtype`, into products of that type.
+
+    Their sums go to `totals` (of rows that are contiguous), and their sums of squares to `squares`, unless these are NULL; of
+    the latter, SQUARE_TERMS are added in a row at most.
+    """
     cdef bm_columns whole = rows._columns(0, rows.n)
     cdef const char* row = <const char*> whole.base
-    cdef const void* four[4]
-    cdef double[4] found
-    cdef int64_t t, r
     cdef double* room = NULL
     if not rows.are_contiguous:
         room = <double*> malloc(rough_room(rows.n, 1) * sizeof(double))
         if room == NULL:
             raise MemoryError("there is no memory for the products of all atoms")
-        bm_kernels().columns_rough(&whole, <const float*> query, 1, room, <float*> products, NULL)
+        bm_kernels().columns_rough(&whole, <const float*> query, 1, room, <float*> products, <float*> squares)
         free(room)
-    elif whole.dtype == BM_F64:
+    elif whole.dtype == BM_F64 and totals == NULL:
         bm_kernels().products_f64(
-            <const double*> row, whole.row_stride, rows.n, <const double*> query, rows.d, <double*> products, NULL
+            <const double*> row, whole.row_stride, rows.n, <const double*> query, rows.d, <double*> products, <double*> squares
         )
-    elif whole.dtype == BM_F32:
+    elif whole.dtype == BM_F32 and totals == NULL:
         bm_kernels().products_f32(
-            <const float*> row, whole.row_stride, rows.n, <const float*> query, rows.d, <float*> products, NULL
+            <const float*> row, whole.row_stride, rows.n, <const float*> query, rows.d, <float*> products, <float*> squares
         )
+    elif whole.dtype == BM_F64:
+        _fill_by_fours(&whole, <const double*> query, <double*> products, <double*> totals, <double*> squares)
     else:
-        for t in range(0, rows.n, 4):
-            for r in range(4):
-                four[r] = row + min(t + r, rows.n - 1) * whole.row_stride
-            bm_kernels().rough_sums_f32(BM_PRODUCTS, whole.dtype, four, <const float*> query, rows.d, found)
-            for r in range(min(<int64_t> 4, rows.n - t)):
-                (<float*> products)[t + r] = <float> found[r]
+        _fill_by_fours(&whole, <const float*> query, <float*> products, <float*> totals, <float*> squares)
     return 0
+
+
+cdef void _fill_by_fours(
+    const bm_columns* whole, const real* query, real* products, real* totals, real* squares
+) noexcept nogil:
+    """Do that for contiguous rows, as numbers of any type are added up."""
+    cdef int objective = BM_PRODUCTS if totals == NULL and squares == NULL else BM_MOMENTS
+    cdef const void* four[4]
+    cdef double[12] found
+    cdef int64_t t, r
+    for t in range(0, whole.n, 4):
+        for r in range(4):
+            four[r] = <const char*> whole.base + min(t + r, whole.n - 1) * whole.row_stride
+        _sum_first(objective, whole.dtype, four, query, whole.d, found)
+        for r in range(min(<int64_t> 4, whole.n - t)):
+            products[t + r] = <real> found[r]
+            if totals != NULL:
+                totals[t + r] = <real> found[4 + r]
+            if squares != NULL:
+                squares[t + r] = <real> found[8 + r]
 
 
 def gives_squares(Rows rows):
@@ -213,6 +232,59 @@ def column_moments(const real[:, :] block):
             else:
                 bm_kernels().columns_moments_f64(&block[0, 0], block.strides[1], n, d, &sums[0, 0], &sums[1, 0])
     return found
+
+
+def learns_of_some(Rows rows):
+    """Whether `look_at_some` looks at these: rows of one matrix, of floats or of numbers of up to two bytes."""
+    return rows.n_segments == 1 and (rows.segments[0].dtype == BM_F64 or pass_dtype(rows) == np.float32)
+
+
+def look_at_some(Rows rows, const int64_t[::1] chosen):
+    """Learn of some rows what `fit` learns of all, to the bit.
+
+    Returns
+    -------
+    squares, means, scatters : float64 arrays of as many numbers as there are rows
+        Sums of squares, means, and sums of squares about these; not finite where an entry is not.
+    low, high : float
+        The smallest and the largest entry.
+    """
+    if not learns_of_some(rows):
+        raise ValueError("rows are those of one matrix of floats, or of numbers of up to two bytes")
+    rows.check(chosen)
+    cdef int64_t count = chosen.shape[0], d = rows.d, t
+    cdef bint single = rows.segments[0].dtype != BM_F64
+    found = np.empty((4, max(count, <int64_t> 1)))
+    found[3] = np.nan
+    cdef double[:, ::1] numbers = found
+    cdef Learnt learnt = learnt_in(numbers[3], numbers[1], numbers[2], None)
+    cdef Place place
+    cdef const void* row
+    cdef void* room = malloc(max(d, <int64_t> 1) * sizeof(double))
+    cdef volatile double mean, square
+    if room == NULL:
+        raise MemoryError("there is no memory for one atom")
+    with nogil:
+        for t in range(count):
+            place = rows._place_of(chosen[t])
+            row = place.entry
+            if place.dtype != (BM_F32 if single else BM_F64) or place.stride != <int64_t> (sizeof(float) if single else sizeof(double)):
+                row = room
+                if single:
+                    bm_kernels().to_f32(place.dtype, place.entry, place.stride, d, <float*> room)
+                else:
+                    bm_kernels().to_f64(place.dtype, place.entry, place.stride, d, <double*> room)
+            if single:
+                look_at_row[float](<const float*> row, d, t, &learnt, <bm_rest*> NULL)
+            else:
+                look_at_row[double](<const double*> row, d, t, &learnt, <bm_rest*> NULL)
+            # As everywhere else to the bit
+            mean = learnt.means[t] + learnt.bases[t]
+            square = mean * mean
+            square = d * square
+            numbers[1, t], numbers[0, t] = mean, learnt.scatters[t] + square
+    free(room)
+    return found[0, :count], found[1, :count], found[2, :count], learnt.low, learnt.high
 
 
 cdef bint _are_of_one_kind(Rows rows):

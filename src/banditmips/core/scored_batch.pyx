@@ -1,7 +1,8 @@
-"""Batches of plain queries to an index, whose scores follow from products with all atoms, in one compiled call."""
+"""Batches of plain queries whose scores follow from products with all atoms, in one compiled call."""
 
 from libc.math cimport frexp, ldexp, sqrt
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from banditmips.core.kernels cimport bm_moments
 from banditmips.core.near_best cimport Room, count_left, n_blocks
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best
-from banditmips.core.scored cimport PlainScores, close_by, data_of, measure
+from banditmips.core.rows cimport Rows
+from banditmips.core.scored cimport PlainScores, ScoredAtoms, data_of, measure
 
 from banditmips.core.plain import without_rows
 
@@ -28,7 +30,7 @@ cdef struct Looked:
 
 
 cdef class ScoresBatch(PlainScores):
-    """One kind of batch of so many queries to an index, whose atoms lie row after row and are not far away.
+    """One kind of batch of so many queries to atoms that lie row after row and are not far away.
 
     Attributes
     ----------
@@ -48,6 +50,7 @@ cdef class ScoresBatch(PlainScores):
             and cnp.PyArray_DIM(rows, 1) == self.d
             and are_floats(rows, self.type_num)
             and k == self.k
+            and self.are_of_kind(atoms)
             and are_same(asked, self.asked)
             and not self.is_closed
         )
@@ -57,7 +60,6 @@ cdef class ScoresBatch(PlainScores):
         cdef cnp.npy_intp[2] shape = [m, self.k]
         cdef const uint8_t* out = <const uint8_t*> data_of(mask)
         cdef Py_ssize_t n_left = self.n, n_flat
-        cdef cnp.ndarray products = None
         if self.level is not None:
             rows = self.level(rows)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
@@ -69,24 +71,24 @@ cdef class ScoresBatch(PlainScores):
         n_flat = self._look_at_all(rows, n_left, looked, <int64_t*> cnp.PyArray_DATA(counts))
         if n_flat < 0 or n_left < <Py_ssize_t> self.k:
             return None
-        if self.norms is not None and not self._find_lengths(rows, looked):
-            return None
         for t in range(m):
             (<double*> cnp.PyArray_DATA(norms))[t] = looked[t].norm
-        close = self.bytes_first.ask(atoms, rows, norms, mask, n_flat)
-        left = rows if close is None else rows[without_rows(close[1])]
-        if len(left):
-            with np.errstate(over="ignore", under="ignore"):
-                products = self.multiply(left.astype(np.float32 if self.single else np.float64, copy=False))
+        cdef ScoredAtoms scored = ScoredAtoms(Rows([atoms])) if self.known is None else self.known
+        by_bytes = self.bytes_first.ask(atoms, rows, norms, mask, n_flat)
+        close = self._close_of_all(scored, rows, by_bytes, out, looked)
+        if close is None:
+            return None
+        if self.scales and not (self._find_lengths(rows, looked) and self._find_norms(scored, close[0], looked)):
+            return None
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)
         best.k, best.absolute = self.k, self.absolute
         best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
-        if not self._find_all(rows, products, close, out, looked, best):
+        if not self._find_best(scored, rows, close, looked, best):
             return None
-        by_bytes = None if close is None else (close[1], self.bytes_first.delta)
-        return self.batch_result(indices, scores, counts, n_left, by_bytes)
+        asked = None if by_bytes is None else (by_bytes[1], self.bytes_first.delta)
+        return self.batch_result(indices, scores, counts, n_left, asked)
 
     cdef Py_ssize_t _look_at_all(self, cnp.ndarray rows, int64_t n_left, Looked* looked, int64_t* counts) noexcept:
         """Look at all queries; how many have no large entries, or -1 where one is not served."""
@@ -103,7 +105,6 @@ cdef class ScoresBatch(PlainScores):
                     return -1
                 looked[t].norm, looked[t].centre = sqrt(moments.squares), moments.total / self.d
                 frexp(moments.largest, &looked[t].exponent)
-                looked[t].exponent = self.exponent - looked[t].exponent
                 counts[t] = n_left * (moments.n_nonzero if self.objective == 0 else self.d)
                 n_flat += moments.largest * moments.largest <= flat * moments.squares
         return n_flat
@@ -116,50 +117,86 @@ cdef class ScoresBatch(PlainScores):
         cdef const double[::1] means = measured[0], sizes = measured[1]
         cdef Py_ssize_t t
         for t in range(self.n_queries):
-            looked[t].mean = ldexp(means[t], looked[t].exponent)
-            looked[t].size = ldexp(sizes[t], looked[t].exponent)
+            looked[t].mean, looked[t].size = means[t], sizes[t]
         return True
 
-    cdef bint _find_all(
-        self, cnp.ndarray rows, cnp.ndarray products, given, const uint8_t* out, const Looked* looked, Best best
-    ) except -1:
-        """Put the best of each query one after another where `best` begins; False where others have to do it.
-
-        They are of the rows that are `given`, or those by products, of queries that have no such rows.
-        """
-        cdef Room room = Room((self.d + 2 * self.n + 2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
-        cdef double* wide = <double*> room.start
-        cdef double* sums = wide + self.d
-        cdef int64_t* close = <int64_t*> (sums + self.n)
-        cdef double* others = <double*> (close + self.n)
-        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, scales = self.norms is not None
-        cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
-        cdef char* of_query = NULL if products is None else <char*> cnp.PyArray_DATA(products)
-        cdef const int64_t[::1] chosen, begins
-        cdef const int64_t* some = close
-        cdef Py_ssize_t t, n_close
-        if given is not None:
-            chosen, begins = given
+    cdef bint _find_norms(self, ScoredAtoms scored, cnp.ndarray close, Looked* looked) except -1:
+        """Find norms of the rows whose scores are wanted, and by what queries are multiplied for them."""
+        if not self.find_norms(scored, <const int64_t*> cnp.PyArray_DATA(close), cnp.PyArray_SIZE(close)):
+            return False
+        cdef Py_ssize_t t
         for t in range(self.n_queries):
-            n_close = 0 if given is None else begins[t + 1] - begins[t]
+            looked[t].exponent = scored.exponent - looked[t].exponent
+            looked[t].mean = ldexp(looked[t].mean, looked[t].exponent)
+            looked[t].size = ldexp(looked[t].size, looked[t].exponent)
+        return True
+
+    cdef object _close_of_all(
+        self, ScoredAtoms scored, cnp.ndarray rows, by_bytes, const uint8_t* out, const Looked* looked
+    ):
+        """Rows that can be among the best of each query, and where they begin; None where others have to find them.
+
+        They are those by products of bytes, if there are any, and by other products for queries that have none.
+        """
+        given, given_begins = (None, np.zeros(self.n_queries + 1, dtype=np.int64)) if by_bytes is None else by_bytes
+        left = without_rows(given_begins)
+        if len(left) == 0:
+            return by_bytes
+        some = rows if len(left) == self.n_queries else rows[left]
+        cdef bint learns = self.known is None and self.needs_squares
+        with np.errstate(over="ignore", under="ignore"):
+            moments = np.empty((2, self.n)) if learns else None
+            found = self.multiply(scored.rows, some.astype(np.float32 if self.single else np.float64, copy=False), moments)
+        if learns and not self.learn(scored, *moments):
+            return None
+        cdef cnp.ndarray products = found
+        cdef Room room = Room((2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
+        cdef char* of_query = <char*> cnp.PyArray_DATA(products)
+        cdef const int64_t[::1] known_begins = given_begins, known_rows
+        cdef Py_ssize_t t, n_close, used = 0
+        if given is not None:
+            known_rows = given
+        begin = np.zeros(self.n_queries + 1, dtype=np.int64)
+        cdef int64_t[::1] begins = begin, places = np.empty(self.n + 2 * self.n_queries * <Py_ssize_t> self.k, dtype=np.int64), more
+        for t in range(self.n_queries):
+            n_close = known_begins[t + 1] - known_begins[t]
+            if used + max(n_close, self.n) > places.shape[0]:
+                more = np.empty(2 * places.shape[0] + self.n, dtype=np.int64)
+                memcpy(&more[0], &places[0], used * sizeof(int64_t))
+                places = more
             if n_close > 0:
-                some = &chosen[0] + begins[t]
+                memcpy(&places[used], &known_rows[known_begins[t]], n_close * sizeof(int64_t))
             else:
-                some = close
-                n_close = (
-                    close_by[float](self, <float*> of_query, looked[t].norm, looked[t].centre, out, others, close)
-                    if self.single else
-                    close_by[double](self, <double*> of_query, looked[t].norm, looked[t].centre, out, others, close)
+                n_close = self.find_close(
+                    scored, of_query, looked[t].norm, looked[t].centre, out, <double*> room.start, &places[used]
                 )
                 self.is_closed |= n_close > self.most_close
                 if n_close < 0 or self.is_closed:
-                    return False
+                    return None
                 of_query += self.n * <int64_t> (sizeof(float) if self.single else sizeof(double))
+            used += n_close
+            begins[t + 1] = used
+        return np.asarray(places[:used]), begin
+
+    cdef bint _find_best(
+        self, ScoredAtoms scored, cnp.ndarray rows, wanted, const Looked* looked, Best best
+    ) except -1:
+        """Put the best of the wanted rows of each query one after another where `best` begins; False where others have to."""
+        cdef Room room = Room((self.d + self.n) * sizeof(double))
+        cdef double* wide = <double*> room.start
+        cdef double* sums = wide + self.d
+        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT
+        cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
+        cdef const int64_t[::1] close = wanted[0], begins = wanted[1]
+        cdef const int64_t* some
+        cdef Py_ssize_t t, n_close
+        for t in range(self.n_queries):
+            some, n_close = &close[0] + begins[t], begins[t + 1] - begins[t]
             with nogil:
-                self.widen(query, is_single, looked[t].exponent if scales else 0, wide)
-                self.rows.fill_sums(some, n_close, wide, self.objective, sums)
-            if scales:
-                self.scale(some, n_close, looked[t].size, -self.d * looked[t].mean, sums)
+                self.widen(query, is_single, looked[t].exponent if self.scales else 0, wide)
+                scored.rows.fill_sums(some, n_close, wide, self.objective, sums)
+            if self.scales:
+                self.scale(scored, some, begins[t], n_close, looked[t].size, -self.d * looked[t].mean, sums)
             best.count = 0
             if not best.add_all(some, sums, n_close):
                 return False

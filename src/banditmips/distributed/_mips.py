@@ -344,7 +344,7 @@ class DistributedMIPS:
         n, d = self.n_atoms, self.n_coordinates
         rows, single = as_queries(queries, d)
         masks = as_mask(mask, n, len(rows), single)
-        check_room(k, len(rows), "ask for fewer atoms, or for fewer queries at a time")
+        check_room(k, len(rows))
         check_finite(rows, single)
         checked = bool(self._settings["validate"])
         results: list[SearchResult] = []

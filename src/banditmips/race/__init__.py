@@ -59,11 +59,11 @@ lines with the files::
     code_search  <- atom_set, costs, full, known, past, plan, rules, situation
     query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
-    wanted
+    wanted       <- full
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, full, known, plan, rounded, rules, together
-    scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together
+    scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together, wanted
     sparse       <- atom_set, situation
 
 timing, costs, plan
@@ -93,10 +93,12 @@ code_search, query, direct
     A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
     race, finish; the short way of a plain one.
 ranking, scored
-    How what is ranked follows from inner products, by factors and offsets of the atoms; and that for one plain query.
+    How what is ranked follows from inner products, by factors and offsets of the atoms; and that for plain queries to
+    an index or a bare array.
 wanted, together, batch
-    Rows that are wanted for each of several queries. Queries that come together, or one alone: by all products at once,
-    for any objective and type, with nothing in Python for each; and whether, and for how long, races are tried before.
+    Rows that are wanted for each of several queries, and facts about these. Queries that come together, or one alone: by
+    all products at once, for any objective and type, with nothing in Python for each; and whether, and for how long,
+    races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 

@@ -144,8 +144,10 @@ class Costs:
     def sweeps_columns(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> bool:
         """Whether our own loop over columns, in single precision, takes less than BLAS, or about as long for one."""
         by_blas = self.column_products_of(n_values, itemsize, n_queries)
-        most = _AS_FAST if n_queries == 1 else _CLEARLY_LESS
-        return self.column_sweep_of(n_values, itemsize, n_queries) <= most * by_blas
+        sweep = self.column_sweep_of(n_values, itemsize, n_queries)
+        if n_queries > 1:
+            return sweep <= _CLEARLY_LESS * by_blas
+        return n_values * (sweep - _AS_FAST * by_blas) <= _NUMPY_CALL
 
     def column_sweep_of(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> float:
         """Return what a value of so many bytes costs that loop, for all queries.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms.facts import lengths_of_rows, means_of_rows
 from banditmips.core.byte_products import OF_SQUARES
+from banditmips.core.factors import rough_factors
 from banditmips.core.near_best import ROUNDING
 from banditmips.core.passes import SQUARE_TERMS
 from banditmips.race.known import inverse, norms_of, spreads_of
@@ -20,12 +22,31 @@ if TYPE_CHECKING:
     from banditmips.race.atom_set import AtomSet
     from banditmips.race.rounded import Scores
 
-__all__ = ["WIDER", "Factors", "Ranking", "lengths_of"]
+__all__ = ["WIDER", "Factors", "Ranking", "Widths", "lengths_of"]
 
 WIDER = 2.0
 """How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
 _OF_DOUBLES = 1e-12
 """Error of what is made of products in double precision, as a part of them: far more than their rounding."""
+
+
+class Widths(NamedTuple):
+    """How wrong what is ranked may be, beside products.
+
+    Attributes
+    ----------
+    wider
+        So many times as wrong.
+    of_centre
+        What a query's norm has more for each unit of its mean.
+    of_part
+        What an atom's norm has more where factors are wrong: so many times the part of its score that it is wrong by,
+        and the largest score beside the query's norm. (Scores are far smaller than the product of two norms.)
+    """
+
+    wider: float
+    of_centre: float
+    of_part: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,26 @@ class Factors:
     longest: float = 0.0
     relative: NDArray[np.float64] | None = None
 
+    def widths(self, dtype: np.dtype[Any], d: int) -> Widths:
+        """How wrong what follows from products of this type may be."""
+        unit = ROUNDING * float(np.finfo(dtype).eps)
+        if self.relative is None:
+            return Widths(WIDER + self.error / unit, 0.0, 0.0)
+        # Offsets are wrong by as much as sums of the atoms are, times the queries' means.
+        of_centre = 0.0 if self.offsets is None else self.error / unit * sqrt(d)
+        return Widths(WIDER, of_centre, 2.0 / (WIDER * unit))
+
+    def widened(
+        self, products: NDArray[Any], norms: NDArray[np.float64], centres: NDArray[np.float64], d: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Norms of queries and the atoms' squares, larger by what else makes wrong what was made of products."""
+        assert self.squares is not None
+        widths, squares = self.widths(products.dtype, d), self.squares
+        if self.relative is not None:
+            largest = (np.abs(products).max(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)).max()
+            squares = np.square(np.sqrt(squares) + widths.of_part * float(largest) * self.relative)
+        return widths.wider * norms + widths.of_centre * np.abs(centres), squares
+
     @classmethod
     def of(
         cls,
@@ -70,11 +111,13 @@ class Ranking:
 
     Parameters
     ----------
+    atoms
+        None for bare arrays, of which nothing is known.
     dtype
         Of the products.
     """
 
-    def __init__(self, atoms: AtomSet, rows: Rows, objective: str, dtype: np.dtype[Any]) -> None:
+    def __init__(self, atoms: AtomSet | None, rows: Rows, objective: str, dtype: np.dtype[Any]) -> None:
         self._atoms, self._rows, self._objective, self._dtype = atoms, rows, objective, dtype
         # No square of an integer or of a short float is too small for single precision.
         self._has_no_tiny_numbers = all(array.dtype.itemsize <= 2 or array.dtype.kind in "iu" for array in rows.arrays)
@@ -103,12 +146,13 @@ class Ranking:
         # Exact scores are sums of squared differences, which are not rounded as products are.
         return 8.0 * ROUNDING * float(np.finfo(np.float64).eps) * np.square(norms + longest)
 
-    def by_products(self, moments: NDArray[np.float64] | None) -> Factors | None:
-        """Factors by what is known, or else by the atoms' rough sums and sums of squares, of shape (2, n).
+    def by_products(self, moments: tuple[NDArray[Any] | None, NDArray[Any]] | None) -> Factors | None:
+        """Factors by what is known, or else by the atoms' rough sums (for correlations) and sums of squares.
 
         None where norms are too large or too small for it.
         """
         if moments is None:
+            assert self._atoms is not None
             return self._atoms.once(f"scores of {self._objective}", self._known)
         # Whoever has added them up.
         return self._rough(moments[0], moments[1], rounding_of_sums(self._dtype, self._rows.d, SQUARE_TERMS))
@@ -121,8 +165,8 @@ class Ranking:
         norms: NDArray[np.float64],
     ) -> Scores | None:
         """How scores of some atoms and queries follow from products of bytes, which give the atoms' rough squares."""
-        if self._atoms.facts is None:
-            found = self._rough(np.zeros(0), squares, OF_SQUARES)
+        if self._atoms is None or self._atoms.facts is None:
+            found = self._rough(None, squares, OF_SQUARES)
             atoms = np.arange(squares.size)
         else:
             found = self.by_products(None)
@@ -147,7 +191,9 @@ class Ranking:
         )
 
     def _known(self) -> Factors | None:
-        atoms, facts, objective = self._atoms, self._atoms.facts, self._objective
+        atoms, objective = self._atoms, self._objective
+        assert atoms is not None
+        facts = atoms.facts
         if facts is None:
             return Factors()
         squared = facts.squared_norms
@@ -163,23 +209,17 @@ class Ranking:
         factors = inverse(spreads_of(atoms))
         return Factors.of(factors, self._rows.d * facts.means * factors, squared * factors**2)
 
-    def _rough(self, totals: NDArray[np.float64], squared: NDArray[np.float64], error: float) -> Factors | None:
+    def _rough(self, totals: NDArray[Any] | None, squared: NDArray[Any], error: float) -> Factors | None:
         """The same by rough moments of the atoms; `error` is that of a sum of squares, as a part of it."""
-        if not self.are_fine(np.sqrt(squared)).all():
+        totals = None if totals is None else np.ascontiguousarray(totals, dtype=np.float64)
+        squared = np.ascontiguousarray(squared, dtype=np.float64)
+        found = rough_factors(
+            self._objective, totals, squared, self._rows.d, error, self.fine_norms, not self._has_no_tiny_numbers
+        )
+        if found is None:
             return None
-        if self._objective == "neg_sqeuclidean":
-            return Factors.of(None, 0.5 * squared, squared, error)
-        if self._objective == "cosine":
-            factors = inverse(np.sqrt(squared))
-            # Squares of 0 may have been too small for numbers: then nothing is known of the norm.
-            unknown = 0.0 if self._has_no_tiny_numbers else np.inf
-            squares = np.where(squared > 0.0, squared * factors**2, unknown)
-            return Factors.of(factors, None, squares, error, np.full(squared.size, error))
-        # The square of the sum is wrong by two parts of what sizes add up to, which is no more than the squares do.
-        scatter, slack = squared - totals**2 / self._rows.d, 5.0 * error * squared
-        factors = inverse(np.sqrt(np.where(2.0 * slack < scatter, scatter, 0.0)))
-        squares = np.where(factors > 0.0, squared * factors**2, np.inf)
-        return Factors.of(factors, totals * factors, squares, error, slack * factors**2)
+        factors, offsets, squares, relative = found
+        return Factors.of(factors, offsets, squares, error, relative)
 
 
 def lengths_of(

@@ -1,4 +1,4 @@
-"""What a plain search of an index needs for scores that follow from products with all atoms (`core.scored`)."""
+"""What a plain search needs for scores that follow from products with all atoms (`core.scored`)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, map_of
+from banditmips.atoms.errors import BadAtomError
 from banditmips.core.near_best import ROUNDING
 from banditmips.core.passes import fills_products, pass_dtype
 from banditmips.core.plain import BytesFirst
 from banditmips.core.rows import Rows
+from banditmips.core.scored import ScoredAtoms
 from banditmips.core.scored_batch import ScoresBatch
 from banditmips.race.batch import asks_for_time
 from banditmips.race.costs import costs
 from banditmips.race.full import BY_COLUMNS, can_use_blas, sweeps_columns
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
-from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
+from banditmips.race.ranking import Factors, Ranking, lengths_of
 from banditmips.race.rounded import Ranked, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level, less_their_levels
 from banditmips.race.together import MOST_CLOSE
+from banditmips.race.wanted import facts_of_wanted
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -37,10 +40,10 @@ _Close = tuple[NDArray[np.int64], NDArray[np.int64]] | None
 
 
 def has_scores(atoms: AtomSet, options: Options) -> bool:
-    """Whether plain searches of an index with these options can be answered by all products, after a race or not."""
+    """Whether plain searches with these options can be answered by all products, after a race or not."""
     store = atoms.store
     in_memory = type(store) is DenseStore and map_of(store.array) is None and store.rows is not None
-    if not in_memory or atoms.facts is None or atoms.removed is not None:
+    if not in_memory or atoms.removed is not None:
         return False
     if options.objective == "neg_l1" or options.progress or options.ends != "largest":
         return False
@@ -48,40 +51,91 @@ def has_scores(atoms: AtomSet, options: Options) -> bool:
 
 
 def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) -> bool:
-    """Give a kind of search what it needs to know of the atoms; False where products cannot tell their scores."""
-    rows, facts, objective = index_rows(atoms), atoms.facts, options.objective
+    """Give a kind of search what it needs to know of the atoms; False where products cannot tell their scores.
+
+    Of bare arrays, of which there are no facts, it is to know nothing but their type and order, nor to keep them alive.
+    """
+    rows, objective = index_rows(atoms), options.objective
     assert rows is not None
-    assert facts is not None
-    dtype, is_product = pass_dtype(rows), objective == "inner_product"
-    ranking = Ranking(atoms, rows, objective, dtype)
-    known = ranking.by_products(None)
-    if known is None:
+    array, dtype, is_product = rows.arrays[0], pass_dtype(rows), objective == "inner_product"
+    ranking, is_bare = Ranking(atoms, rows, objective, dtype), atoms.facts is None
+    known = None if is_bare else ranking.by_products(None)
+    if known is None and not is_bare:
         return False
-    kind.rows, kind.single, kind.objective = rows, dtype == np.float32, OBJECTIVE_CODES[objective]
-    kind.factors, kind.offsets = _of_type(known.factors, dtype), _of_type(known.offsets, dtype)
-    assert known.squares is not None
-    with np.errstate(over="ignore"):
-        kind.squares = known.squares.astype(dtype)
-    kind.longest, kind.wider, kind.lost = known.longest, 1.0 if is_product else WIDER, 0.0
+    kind.atom_type, kind.by_row = array.dtype.num, bool(array.flags.c_contiguous)
+    kind.single, kind.objective = dtype == np.float32, OBJECTIVE_CODES[objective]
+    kind.needs_squares, kind.scales, kind.lost = not is_product, objective in WITHOUT_LENGTHS, 0.0
     kind.low, kind.high = (-1.0, np.inf) if is_product else ranking.fine_norms
     kind.most_close, kind.most_level = rows.n, MOST_LEVEL
     if objective == "neg_sqeuclidean":
         kind.lost = 8.0 * ROUNDING * float(np.finfo(np.float64).eps)
         kind.most_close = int(k + MOST_CLOSE * rows.n)
-    if objective in WITHOUT_LENGTHS:
-        kind.norms = norms_of(atoms) if objective == "cosine" else spreads_of(atoms)
-        kind.exponent, kind.lengths = int(good_exponents(0.0, facts.scale)), partial(_lengths, objective)
-    if objective == "correlation":
-        kind.means, kind.level = facts.means, _less_its_level
+    kind.lengths = partial(_lengths, objective)
+    kind.level = _less_its_level if objective == "correlation" else None
+    kind.learn, kind.measure_some = partial(_learn, objective, dtype), partial(_measure_some, objective)
+    if known is not None:
+        kind.known = _scored_atoms(atoms, rows, known, objective, dtype)
     if isinstance(kind, ScoresBatch):
-        kind.multiply = partial(_multiply, rows)
+        kind.multiply = partial(_multiply, objective)
         kind.lengths = partial(lengths_of, objective=objective)
         kind.level = less_their_levels if objective == "correlation" else None
         kind.bytes_first = bytes_first(rows, kind.n_queries, k, options)
-        if not is_product:
-            kind.bytes_first.close = partial(_close_by_scores, rows, ranking, known, _settings(k, options))
+        if is_bare and objective == "correlation":
+            kind.bytes_first.most_peaked = 0.0  # of means bytes tell nothing
+        elif not is_product:
+            own = None if known is None else (rows, ranking, known)
+            kind.bytes_first.close = partial(_close_by_scores, objective, own, _settings(k, options))
     else:
-        _choose_ways(kind, rows, k)
+        _choose_ways(kind, rows, k, objective, is_bare)
+    return True
+
+
+def _scored_atoms(atoms: AtomSet, rows: Rows, known: Factors, objective: str, dtype: np.dtype[Any]) -> ScoredAtoms:
+    """The atoms of an index, and how scores follow from products with them."""
+    scored, facts = ScoredAtoms(rows), atoms.facts
+    assert facts is not None
+    _follow(scored, known, objective, dtype)
+    if objective in WITHOUT_LENGTHS:
+        scored.norms = norms_of(atoms) if objective == "cosine" else spreads_of(atoms)
+        scored.exponent = int(good_exponents(0.0, facts.scale))
+    if objective == "correlation":
+        scored.means = facts.means
+    return scored
+
+
+def _follow(scored: ScoredAtoms, known: Factors, objective: str, dtype: np.dtype[Any]) -> None:
+    """Say how scores follow from products of this type."""
+    scored.factors, scored.offsets = _of_type(known.factors, dtype), _of_type(known.offsets, dtype)
+    with np.errstate(over="ignore"):
+        scored.squares, scored.relative = _of_type(known.squares, dtype), _of_type(known.relative, dtype)
+    scored.longest = known.longest
+    if objective != "inner_product":
+        scored.wider, scored.of_centre, scored.of_part = known.widths(dtype, scored.rows.d)
+
+
+def _learn(
+    objective: str,
+    dtype: np.dtype[Any],
+    scored: ScoredAtoms,
+    totals: NDArray[Any] | None,
+    squares: NDArray[Any],
+) -> bool:
+    """Say how scores follow from products with bare atoms, by their rough sums; False where nobody knows."""
+    found = Ranking(None, scored.rows, objective, dtype).by_products((totals, squares))
+    if found is not None:
+        _follow(scored, found, objective, dtype)
+    return found is not None
+
+
+def _measure_some(objective: str, scored: ScoredAtoms, close: NDArray[np.int64]) -> bool:
+    """Find norms, and for correlations means, of rows that are close; False where others have to say what they are."""
+    try:
+        known = facts_of_wanted(scored.rows, close)
+        scored.norms = known.norms(objective)
+    except BadAtomError:
+        return False
+    scored.means = known.facts.means[known.places] if objective == "correlation" else None
+    scored.exponent = int(good_exponents(0.0, known.facts.scale))
     return True
 
 
@@ -110,9 +164,8 @@ def _close_by_products(
 
 
 def _close_by_scores(
-    rows: Rows,
-    ranking: Ranking,
-    known: Factors,
+    objective: str,
+    known: tuple[Rows, Ranking, Factors] | None,
     settings: Settings,
     atoms: NDArray[Any],
     queries: NDArray[Any],
@@ -120,12 +173,16 @@ def _close_by_scores(
     excluded: NDArray[np.bool_] | None,
     looks: bool,
 ) -> _Close:
-    """The same by scores that follow from products."""
+    """The same by scores that follow from products; of bare atoms nothing is known but what bytes tell."""
     assert norms is not None
+    rows = Rows([atoms]) if known is None else known[0]
+    ranking = Ranking(None, rows, objective, pass_dtype(rows)) if known is None else known[1]
     centres = ranking.centres(queries)
 
-    def ranked(_: NDArray[np.float64], some: NDArray[np.int64]) -> Scores:
-        return ranking.of_bytes(known, centres, norms, some)
+    def ranked(squares: NDArray[np.float64], some: NDArray[np.int64]) -> Scores | None:
+        if known is None:
+            return ranking.by_bytes(squares, some, centres, norms)
+        return ranking.of_bytes(known[2], centres, norms, some)
 
     return _close_of_all(rows, queries, settings, (ranked, excluded), looks)
 
@@ -145,7 +202,7 @@ def _close_of_all(
     return None if found is None else found[:2]
 
 
-def _choose_ways(kind: PlainScores, rows: Rows, k: int) -> None:
+def _choose_ways(kind: PlainScores, rows: Rows, k: int, objective: str, is_bare: bool) -> None:
     """Who multiplies the atoms, and whether exact scores of all of them take less."""
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
     readable = can_use_blas(array)
@@ -153,9 +210,12 @@ def _choose_ways(kind: PlainScores, rows: Rows, k: int) -> None:
         are_faster = here.sweeps(n_values) if readable else here.tiles(1)
     else:
         are_faster = sweeps_columns(rows, 1)
-    if not (are_faster and fills_products(rows)):  # our own loops
-        kind.multiply = partial(_multiply_one, rows)
-    if not rows.are_contiguous:
+    if is_bare and kind.needs_squares:
+        # They come with products of our own loops, but the sums that correlations need do not with those of columns.
+        are_faster = rows.are_contiguous or objective != "correlation"
+    if not (are_faster and fills_products(rows)):
+        kind.multiply = partial(_multiply_one, objective)
+    if not rows.are_contiguous and not (is_bare and kind.scales):
         # What has to be converted for BLAS is not worth it.
         cannot_be_rough = not readable and not are_faster
         by_columns = cannot_be_rough or here.by_columns(rows.n, rows.d, array.itemsize, k)
@@ -166,14 +226,14 @@ def _of_type(numbers: NDArray[np.float64] | None, dtype: np.dtype[Any]) -> NDArr
     return None if numbers is None else np.ascontiguousarray(numbers, dtype=dtype)
 
 
-def _multiply(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
-    """Products of all atoms with queries."""
+def _multiply(objective: str, rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
+    """Products of all atoms with queries; and their moments, if wanted."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return np.ascontiguousarray(pass_products(rows, queries))
+        return np.ascontiguousarray(pass_products(rows, queries, moments, totals=objective == "correlation"))
 
 
-def _multiply_one(rows: Rows, query: NDArray[Any]) -> NDArray[Any]:
-    return _multiply(rows, query[np.newaxis])
+def _multiply_one(objective: str, rows: Rows, query: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
+    return np.asarray(_multiply(objective, rows, query[np.newaxis], moments)[0])
 
 
 def _lengths(objective: str, query: NDArray[Any]) -> tuple[float, float] | None:

@@ -7,7 +7,6 @@ and an offset of each atom. Whoever rounding cannot tell from the best gets an e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
-from banditmips.atoms.collecting import by_row, facts_of
+from banditmips.atoms.collecting import by_row
 from banditmips.core.batch import best_of_each, measure_queries
 from banditmips.core.byte_products import can_round
-from banditmips.core.near_best import ROUNDING, close_to_each
+from banditmips.core.near_best import close_to_each
 from banditmips.core.passes import multiplies_columns, pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
@@ -27,11 +26,11 @@ from banditmips.race.full import BY_COLUMNS, can_use_blas, column_time, exact_su
 from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
-from banditmips.race.ranking import WIDER, Factors, Ranking, lengths_of
+from banditmips.race.ranking import Ranking, lengths_of
 from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, times_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
-from banditmips.race.wanted import joined, replaced, without
+from banditmips.race.wanted import facts_of_wanted, joined, replaced, without
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
@@ -46,9 +45,6 @@ _MOST_PRODUCTS = 1 << 22
 _MOST_KINDS = 64
 _worthwhile: set[tuple[Any, ...]] = set()
 """Kinds of batches that products of bytes have answered, so many at most: the next of a kind is not tried first."""
-_MOST_WANTED, _MOST_APART = 0.5, 1 / 8
-"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together; and of
-atoms by column, of which neighbours share cache lines."""
 _LOOKED_UP = 15.0
 """Nanoseconds of a row of one query that is looked up, scaled and compared in arrays (measured: 12 to 20)."""
 _SMALL = 1 << 20
@@ -359,7 +355,7 @@ class Together:
             products = products_of_blocks(self._rows, vectors, moments)
         else:
             products = pass_products(self._rows, vectors, moments, totals=objective == "correlation")
-        known = ranking.by_products(moments)
+        known = ranking.by_products(None if moments is None else (moments[0], moments[1]))
         if known is None:
             return None
         lost, squares, norms = None, known.squares, measured.norms
@@ -367,33 +363,12 @@ class Together:
             products *= known.factors.astype(dtype)
         if known.offsets is not None:
             products -= np.multiply.outer(measured.centres.astype(dtype), known.offsets.astype(dtype))
-        if known.relative is not None:
-            norms, squares = self._with_errors(known, products, measured)
-        elif objective != "inner_product":
-            unit = ROUNDING * float(np.finfo(dtype).eps)
+        if objective != "inner_product":
             if objective == "neg_sqeuclidean":
                 lost = ranking.lost(norms, known.longest) + 2.0 * self._rows.d * float(np.finfo(dtype).tiny)
                 norms = norms + known.longest
-            norms = norms * (WIDER + known.error / unit)
+            norms, squares = known.widened(products, norms, measured.centres, self._rows.d)
         return products, None if squares is None else squares.astype(dtype), norms, lost
-
-    def _with_errors(
-        self, scores: Factors, products: NDArray[Any], measured: Measured
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Norms of queries and the atoms' squares, larger by what rough factors and offsets make scores wrong by.
-
-        Factors are wrong by a part of the scores, which are far smaller than the product of two norms; offsets by as
-        much as sums of the atoms are, times the queries' means.
-        """
-        assert scores.squares is not None
-        assert scores.relative is not None
-        unit, norms = ROUNDING * float(np.finfo(self._dtype).eps), measured.norms
-        largest = float((np.abs(products).max(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)).max())
-        squares = np.square(np.sqrt(scores.squares) + 2.0 * largest * scores.relative / (WIDER * unit))
-        norms = WIDER * norms
-        if scores.offsets is not None:
-            norms += scores.error / unit * sqrt(self._rows.d) * np.abs(measured.centres)
-        return norms, squares
 
     def _exact(
         self,
@@ -405,22 +380,13 @@ class Together:
         """Exact scores of the rows that are close, to the bit those of each query alone."""
         if self._objective not in WITHOUT_LENGTHS:
             return exact_sums(self._rows, queries, None, close, begins, self._code)
-        atoms, facts, rows = self._atoms, self._atoms.facts, self._rows
+        facts, rows, places = self._atoms.facts, self._rows, close
         if facts is None:
-            # Norms that nobody knows are computed of these rows alone, as if they were all.
-            are_wanted = np.zeros(rows.n, dtype=np.bool_)
-            are_wanted[close] = True
-            may_be_all = rows.are_contiguous or can_use_blas(rows.arrays[0])
-            most = _MOST_APART if rows.are_columns else _MOST_WANTED
-            if may_be_all and np.count_nonzero(are_wanted) >= most * rows.n:
-                are_wanted[:] = True
-            close = (np.cumsum(are_wanted) - 1)[close]
-            assert isinstance(atoms.store, DenseStore)
-            store, facts = facts_of(atoms.store, np.flatnonzero(are_wanted))
-            atoms = replace(atoms, store=store, facts=facts)
-            assert store.rows is not None
-            rows = store.rows
-        norms = norms_of(atoms) if self._objective == "cosine" else spreads_of(atoms)
+            known = facts_of_wanted(rows, close)
+            rows, close, facts, places = known.rows, known.close, known.facts, known.places
+            norms = known.norms(self._objective)
+        else:
+            norms = (norms_of if self._objective == "cosine" else spreads_of)(self._atoms)[close]
         exponents = good_exponents(measured.largest, facts.scale)
         lengths = lengths_of(queries, self._objective, measured.centres)
         if lengths is None:
@@ -434,8 +400,8 @@ class Together:
             scores = np.ldexp(exact_sums(rows, queries, None, close, begins, self._code), exponents[place])
         else:
             scores = exact_sums(rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
-        factors = inverse(norms[close] * sizes[place])
+        factors = inverse(norms * sizes[place])
         scores *= factors
         if self._objective == "correlation":
-            scores += -rows.d * means[place] * facts.means[close] * factors
+            scores += -rows.d * means[place] * facts.means[places] * factors
         return scores

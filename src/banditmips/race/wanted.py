@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Wanted", "joined", "replaced", "without"]
+from banditmips.atoms import DenseStore
+from banditmips.atoms.collecting import facts_of
+from banditmips.atoms.facts import AtomFacts, lengths
+from banditmips.core.passes import learns_of_some, look_at_some
+from banditmips.core.rows import Rows
+from banditmips.race.full import can_use_blas
+
+__all__ = ["Wanted", "WantedFacts", "facts_of_wanted", "joined", "replaced", "without"]
+
+_MOST_APART = 1 / 8
+"""Part of atoms by column whose norms are wanted, from which on those of all take less than copying them together:
+neighbours share cache lines."""
 
 Wanted = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The rows, and where those of each query begin, with the end of all (as `close_to_each` gives them)."""
@@ -41,3 +53,52 @@ def without(close: Wanted | None, excluded: NDArray[np.bool_] | None) -> Wanted 
     place = np.repeat(np.arange(begins.size - 1), np.diff(begins))
     kept = ~(excluded[rows] if excluded.ndim == 1 else excluded[place, rows])
     return rows[kept], np.searchsorted(place[kept], np.arange(begins.size))
+
+
+class WantedFacts(NamedTuple):
+    """Facts about atoms that some queries want.
+
+    Attributes
+    ----------
+    rows, close
+        Where these can be read, and which of them are wanted, one after another.
+    facts, places
+        What is known of some of the atoms as if they were all, and where those that are wanted are among these.
+    store, chosen
+        Atoms, and which of them these are.
+    """
+
+    rows: Rows
+    close: NDArray[np.int64]
+    facts: AtomFacts
+    places: NDArray[np.int64]
+    store: DenseStore
+    chosen: NDArray[np.int64]
+
+    def norms(self, objective: str) -> NDArray[np.float64]:
+        """Norms of those that are wanted, one after another: for a correlation, of what their means leave of them."""
+        facts, is_cosine = self.facts, objective == "cosine"
+        squares, centres = facts.squared_norms if is_cosine else facts.scatter, None if is_cosine else facts.means
+        return lengths(self.store, squares, centres, self.chosen)[self.places]
+
+
+def facts_of_wanted(rows: Rows, close: NDArray[np.int64]) -> WantedFacts:
+    """Find facts about atoms of one matrix of which nothing is known, and which some queries want."""
+    n, (array,) = rows.n, rows.arrays
+    if close.size == 1:
+        chosen, places = close, np.zeros(1, dtype=np.int64)
+    else:
+        are_wanted = np.zeros(n, dtype=np.bool_)
+        are_wanted[close] = True
+        chosen, places = np.flatnonzero(are_wanted), (np.cumsum(are_wanted) - 1)[close]
+    store = DenseStore(array)
+    if (rows.are_contiguous or chosen.size == 1) and learns_of_some(rows):
+        squares, means, scatter, low, high = look_at_some(rows, chosen)
+        if np.isfinite(squares).all():
+            facts = AtomFacts(squares, means, scatter, low, high, np.empty(0, dtype=np.float32))
+            return WantedFacts(rows, close, facts, places, store, chosen)
+    if (rows.are_contiguous or can_use_blas(array)) and chosen.size >= _MOST_APART * n:
+        chosen, places = np.arange(n), close
+    store, facts = facts_of(store, chosen)
+    assert store.rows is not None
+    return WantedFacts(store.rows, places, facts, places, store, np.arange(chosen.size))
