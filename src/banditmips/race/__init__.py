@@ -96,8 +96,8 @@ ranking, scored
     How what is ranked follows from inner products, by factors and offsets of the atoms; and that for plain queries to
     an index or a bare array.
 wanted, together, batch
-    Rows that are wanted for each of several queries, and facts about these. Queries that come together, or one alone: by
-    all products at once, for any objective and type, with nothing in Python for each; and whether, and for how long,
+    Rows that are wanted for each of several queries, and facts about these. Queries that come together, or one alone:
+    by all products at once, for any objective and type, with nothing in Python for each; and whether, and for how long,
     races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
