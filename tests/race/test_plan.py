@@ -9,8 +9,9 @@ import banditmips as bm
 from banditmips.atoms import DenseStore
 from banditmips.core.codes import Codes
 from banditmips.core.rotation import Rotation
+from banditmips.core.rows import Rows
 from banditmips.race.costs import Costs
-from banditmips.race.full import products_with_all, products_with_one
+from banditmips.race.full import exact_sums, products_with_all, products_with_one
 from banditmips.race.plan import SamplingPlan, cells_needed, code_times, coordinates_needed, full_time
 
 # --- without an index ---------------------------------------------------------------------------------------------
@@ -240,3 +241,19 @@ def test_costs_that_are_three_times_off_change_no_answer_and_little_else(monkeyp
             assert n_cells * true.cell + (result.n_rounds > 0) * d * true.rotate <= 0.2 * full
         if without.n_multiplies >= atoms.size:
             assert (without.n_multiplies - atoms.size) * (true.gather + 3.0 * true.arithmetic) <= 0.2 * full
+
+
+@pytest.mark.parametrize(("n", "is_shared"), [(100, False), (130, True)])
+def test_rows_that_fill_half_of_a_cache_are_read_once_for_all_queries_that_want_them(n, is_shared, monkeypatch):
+    """To the bit what each query has alone."""
+    monkeypatch.setattr("banditmips.race.full._FAR", 2 * 120 * 500 * 4)
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(n, 500)).astype(np.float32), rng.normal(size=(9, 500)).astype(np.float32)
+    rows, close = Rows([atoms]), np.tile(np.arange(0, n, 10), 9)
+    begins, alone = np.arange(10) * (close.size // 9), []
+    expected = np.concatenate([rows.scores(close[: begins[1]], None, one.astype(np.float64), 0) for one in queries])
+    monkeypatch.setattr("banditmips.race.full.add_exactly", lambda *asked: alone.append(asked))
+    found = exact_sums(rows, queries, None, close, begins, 0)
+    assert bool(alone) != is_shared
+    if is_shared:
+        np.testing.assert_array_equal(found, expected)

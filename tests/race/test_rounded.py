@@ -22,9 +22,10 @@ from banditmips.race.together import Together
 
 @pytest.fixture(autouse=True)
 def costs_of_a_server(monkeypatch):
-    """Costs that do not depend on the machine: BLAS is slow, so that products of bytes pay for few atoms too."""
+    """Costs that do not depend on the machine: all others are slow, so that products of bytes pay for few atoms too."""
+    here = Costs(product=0.06, more_columns=1.0, more_column_sweep=1.0)
     for module in ("batch", "direct", "full", "passes", "code_search", "query", "rounded", "together"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(product=0.06, more_columns=1.0))
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: here)
 
 
 def normal(n=800, d=2_100, m=30, seed=0, dtype=np.float32):
@@ -286,3 +287,18 @@ def test_a_query_that_leaves_a_few_rows_more_than_the_others_does_not_make_blas_
     atoms[:1_950] = queries[3] + 1e-3 * atoms[:1_950]  # far too many, and alike for all other queries, too
     assert rounded.close_by_bytes(rows, queries, Settings(1, False, 1e-3, 0)) is None
     np.testing.assert_array_equal(bm.search(atoms, queries).indices, best(atoms, queries, 1))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1"])
+def test_columns_that_our_own_loop_multiplies_in_less_time_are_not_rounded(dtype, monkeypatch):
+    atoms, queries = normal(n=600, d=400, m=16)
+    atoms = np.asfortranarray((20.0 * atoms).astype(dtype))
+    cheap = {"byte_batch": 0.0, "byte_row": 0.0, "byte_interval": 0.0, "product": 1.0, "convert": 1.0, "shared": 1.0}
+    for sweep, are_rounded in ((0.001, False), (100.0, True)):
+        here = Costs(column_sweep=sweep, near_column_sweep=sweep, more_column_sweep=sweep, **cheap)
+        for module in ("full", "rounded"):
+            monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda here=here: here)
+        rows = Rows([atoms])
+        assert (rounded._most_rows(here, rows, 16, 1) > 0.0) == are_rounded
+        found = rounded.close_by_bytes(rows, queries, Settings(1, False, 1e-3, 0))
+        assert (found is not None) == are_rounded

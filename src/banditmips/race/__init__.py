@@ -53,7 +53,7 @@ lines with the files::
     atom_set
     preparing    <- atom_set, buckets
     full         <- costs
-    rounded      <- costs
+    rounded      <- costs, full
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
     code_search  <- atom_set, costs, full, known, past, plan, rules, situation

@@ -150,9 +150,11 @@ def come_from_memory(rows: Rows) -> bool:
 def _are_shared(rows: Rows, close: NDArray[np.int64]) -> bool:
     """Whether so many queries want each contiguous row that it is read once for all of them.
 
-    That pays where rows come from memory, or have to be converted (measured: a quarter to a third less).
+    That pays where rows come from memory, or have to be converted (measured: a quarter to a half less); those of a
+    matrix that fills half of a cache do too, because the queries have to go there as well.
     """
-    if not come_from_memory(rows) and all(array.dtype in (np.float32, np.float64) for array in rows.arrays):
+    may_be_near = sum(array.nbytes for array in rows.arrays) < _FAR // 2
+    if may_be_near and all(array.dtype in (np.float32, np.float64) for array in rows.arrays):
         return False
     return bool(close.size >= _SHARED_ROWS * np.count_nonzero(np.bincount(close, minlength=1)))
 

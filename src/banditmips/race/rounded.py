@@ -16,6 +16,7 @@ from banditmips.core.quantiles import normal_quantile
 from banditmips.core.rows import Rows
 from banditmips.core.rule import deviations_of_ends
 from banditmips.race.costs import Costs, costs
+from banditmips.race.full import sweeps_columns
 
 __all__ = [
     "Close",
@@ -262,7 +263,10 @@ def _time_by_bytes(here: Costs, rows: Rows, n_queries: int) -> float:
 
 
 def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
-    dtype = rows.arrays[0].dtype
+    """The same by BLAS, or by our own loops where these take less."""
+    dtype, n_values = rows.arrays[0].dtype, rows.n * rows.d
+    if sweeps_columns(rows, n_queries):
+        return _WORTHWHILE * here.column_sweep_of(n_values, dtype.itemsize, n_queries)
     if dtype.kind == "f" and dtype.itemsize >= 4:
         return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
     if here.tiles(n_queries):  # for few of them nobody converts
