@@ -192,14 +192,16 @@ def _bare_scores(
     if (options, place) in _other_ways or not (array.flags.c_contiguous or array.flags.f_contiguous):
         return None
     kind = _bare_kind(atom_set, queries.dtype, m, k, options, asked) if has_scores(atom_set, options) else None
-    if kind is None or not nothing_to_try(atom_set, k, options, m):
-        if len(_other_ways) >= _MOST_DIRECT:
-            _other_ways.clear()
-        _other_ways.add((options, place))
-        return None
-    found: SearchResult | None = answer_plainly([kind], array, queries, k, asked, mask)
-    if found is not None:
-        _put_first(kind, plain_kinds)
+    found: SearchResult | None = None
+    if kind is not None and nothing_to_try(atom_set, k, options, m):
+        found = answer_plainly([kind], array, queries, k, asked, mask)
+        if found is not None:
+            _put_first(kind, plain_kinds)
+        if not kind.is_closed:
+            return found
+    if len(_other_ways) >= _MOST_DIRECT:
+        _other_ways.clear()
+    _other_ways.add((options, place))
     return found
 
 

@@ -178,6 +178,21 @@ def test_huge_and_tiny_norms_are_answered():
             np.testing.assert_array_equal(found.scores, index.search(queries[0], k=3).scores)
 
 
+def test_differences_that_products_cannot_tell_are_not_multiplied_twice_each_time(monkeypatch):
+    rng = np.random.default_rng(7)
+    atoms, queries = ((1e4 + rng.normal(size=(rows, D))).astype("f4") for rows in (N, 5))
+    index = bm.BanditMIPS(objective="neg_sqeuclidean").fit(atoms)
+    for given in (queries[0], queries):
+        expected = index.search(given, k=2)
+        found = bm.search(atoms, given, k=2, objective="neg_sqeuclidean")
+        with monkeypatch.context() as other:
+            other.setattr(_direct, "prepare_scores", None)
+            again = bm.search(atoms, given, k=2, objective="neg_sqeuclidean")
+        for one in (found, again):
+            np.testing.assert_array_equal(one.indices, expected.indices)
+            np.testing.assert_array_equal(one.scores, expected.scores)
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_arrays_are_not_kept_alive(objective):
     atoms, queries = numbers(6, "f2")

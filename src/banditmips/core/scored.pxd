@@ -22,7 +22,7 @@ cdef class PlainScores(PlainKind):
     cdef public int objective, atom_type
     cdef public double low, high, lost, most_level
     cdef public Py_ssize_t most_close
-    cdef bint is_closed
+    cdef readonly bint is_closed
     cdef bint are_of_kind(self, cnp.ndarray atoms)
     cdef bint is_served(self, const bm_moments* moments) noexcept nogil
     cdef void widen(self, const void* query, bint is_single, int exponent, double* wide) noexcept nogil

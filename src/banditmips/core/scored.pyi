@@ -42,3 +42,5 @@ class PlainScores(PlainKind):
     measure_some: Callable[[ScoredAtoms, NDArray[np.int64]], bool]
     multiply: Callable[[Rows, NDArray[Any], NDArray[np.float64] | None], NDArray[Any]] | None
     by_columns: bool
+    @property
+    def is_closed(self) -> bool: ...

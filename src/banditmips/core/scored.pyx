@@ -73,7 +73,7 @@ cdef class PlainScores(PlainKind):
     lost : float
         What differences lose besides, for each square of the sum of the two norms.
     most_close : int
-        Rows that products may leave: where there are more, others tell them apart, also the next time.
+        Rows that products may leave: where there are more, others tell them apart, also the next time (`is_closed`).
     needs_squares, scales : bool
         Whether scores follow from products with the atoms' squares, and from exact sums with norms.
     most_level : float
