@@ -10,6 +10,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
+from banditmips._kinds import batch_kind, plain_kinds, put_first, scores_kind, settings_of, use_till_next_race
 from banditmips._padding import check_room
 from banditmips._result import SearchResult, StopReason, Trace, padded
 from banditmips._validate import Options, as_finite
@@ -21,7 +22,6 @@ from banditmips.core.outcome import Outcome
 from banditmips.core.plain import PlainKind, answer_plainly
 from banditmips.core.products import PlainProducts
 from banditmips.core.scored import PlainScores
-from banditmips.core.scored_batch import ScoresBatch
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import answer_batch, nothing_to_try
@@ -30,20 +30,15 @@ from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
-from banditmips.race.past import Past
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Query
-from banditmips.race.scored import bytes_first, has_scores, prepare_scores
-from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS
+from banditmips.race.scored import bytes_first, has_scores
+from banditmips.race.situation import WITHOUT_LENGTHS
 
 __all__ = ["bare_directly", "batch_directly", "directly", "of_outcome", "on_cache", "plain_kinds", "scored_directly"]
 
 _MOST_DIRECT = 64
 """Kinds of plain searches that are remembered for one set of atoms, or for all bare arrays."""
-_MOST_PLAIN = 16
-"""Kinds that are found again one after another, the last first."""
-plain_kinds: list[PlainKind] = []
-"""Those of bare arrays."""
 _bare: dict[Any, DirectSearch] = {}
 _other_ways: set[Any] = set()
 """Searches of bare arrays that go another way than by all products, or by what is around these."""
@@ -55,7 +50,7 @@ def _remember_plain(
     """Let the next search that is asked the same go without any of this (`answer_plainly`)."""
     if direct.kind is not None:
         if direct.kind not in kinds:  # others have taken its place since
-            _put_first(direct.kind, kinds)
+            put_first(direct.kind, kinds)
         return
     options, n, compiled = direct.options, atoms.store.shape[0], direct.compiled
     served = direct.sweeps or (compiled is not None and direct.contiguous)
@@ -63,12 +58,12 @@ def _remember_plain(
         return
     if not served:
         if direct.needs_products and not direct.contiguous and atoms.facts is not None and has_scores(atoms, options):
-            direct.kind = _scores_kind(atoms, direct.dtype, direct.k, options, asked, checked)
+            direct.kind = scores_kind(atoms, direct.dtype, direct.k, options, asked, checked)
             if direct.kind is not None:
-                _put_first(direct.kind, kinds)
+                put_first(direct.kind, kinds)
         return
     fields = {"n_rounds": 0, "n_survivors": n, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
-    settings = _settings(fields, asked, direct.k, options, atoms, checked)
+    settings = settings_of(fields, asked, direct.k, options, atoms, checked)
     if compiled is None:
         products = direct.kind = PlainProducts(*settings)
         products.squares = squares_of(atoms)
@@ -76,22 +71,7 @@ def _remember_plain(
         race = direct.kind = PlainRace(*settings)
         # What is prepared for atoms must not keep them alive, nor itself.
         race.direct, race.go_on = compiled, partial(_go_on, ref(direct), ref(atoms))
-    _put_first(direct.kind, kinds)
-
-
-def _settings(
-    fields: dict[str, Any], asked: tuple[Any, ...], k: int, options: Options, atoms: AtomSet, checked: bool
-) -> tuple[Any, ...]:
-    """What a kind of search is made of; `fields` are those of its results that never change."""
-    store = atoms.store
-    fields |= {"checked": checked, "_radius": None, "seed": options.seed, "atoms_shape": store.shape}
-    return asked, store.shape, store.dtype.num, k, options.absolute, FEW_ENTRIES, SearchResult, fields
-
-
-def _put_first(kind: PlainKind, kinds: list[PlainKind]) -> None:
-    """Put a kind of search before those that are remembered, and forget those that nobody uses any more."""
-    kinds[:] = [kind, *(one for one in kinds if one.n_uses != 0)]
-    del kinds[_MOST_PLAIN:]
+    put_first(direct.kind, kinds)
 
 
 def _plain_batch(
@@ -116,21 +96,13 @@ def _plain_batch(
     if store.rows is None or come_from_memory(store.rows):
         return None
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
-    kind = PlainBatch(*_settings(finished, asked, k, options, atoms, checked))
+    kind = PlainBatch(*settings_of(finished, asked, k, options, atoms, checked))
     kind.squares, kind.n_queries, kind.turns = squares_of(atoms), m, costs().turns(array.itemsize, by_column=False)
     kind.bytes_first = bytes_first(store.rows, m, k, options)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
     if found is not None:
-        _use_till_next_race(kind, kinds, code_search(atoms, k, options).past(m))
+        use_till_next_race(kind, kinds, code_search(atoms, k, options).past(m))
     return found
-
-
-def _use_till_next_race(kind: PlainKind, kinds: list[PlainKind], past: Past) -> None:
-    """Use a kind of search, which has answered one, for all others; or for those that are to do without a race."""
-    if not past.allows_races:
-        kind.n_uses = past.n_left_out - 1
-        past.leave_out(past.n_left_out)
-    _put_first(kind, kinds)
 
 
 def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Outcome | None:
@@ -196,7 +168,7 @@ def _bare_scores(
     if kind is not None and nothing_to_try(atom_set, k, options, m):
         found = answer_plainly([kind], array, queries, k, asked, mask)
         if found is not None:
-            _put_first(kind, plain_kinds)
+            put_first(kind, plain_kinds)
         if not kind.is_closed:
             return found
     if len(_other_ways) >= _MOST_DIRECT:
@@ -212,10 +184,10 @@ def _bare_kind(
     store, checked = atom_set.store, options.objective in WITHOUT_LENGTHS
     assert isinstance(store, DenseStore)
     if m == 1:
-        return _scores_kind(atom_set, dtype, k, options, asked, checked)
+        return scores_kind(atom_set, dtype, k, options, asked, checked)
     if m > TOGETHER or not store.array.flags.c_contiguous or store.rows is None or come_from_memory(store.rows):
         return None
-    return _batch_kind(atom_set, dtype, m, k, options, asked, checked)
+    return batch_kind(atom_set, dtype, m, k, options, asked, checked)
 
 
 def directly(atom_set: AtomSet, queries: Any, k: Any, options: Options) -> tuple[SearchResult | None, int | None]:
@@ -256,7 +228,7 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
             remembered.clear()
         kind = None
         if atom_set.facts is not None and has_scores(atom_set, options):
-            kind = _scores_kind(atom_set, queries.dtype, k, options, (options,), not atom_set.unchecked)
+            kind = scores_kind(atom_set, queries.dtype, k, options, (options,), not atom_set.unchecked)
         remembered[place] = (options, kind)
     if kind is None:
         return None
@@ -279,7 +251,7 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
     found: SearchResult | None = answer_plainly([kind], atom_set.store.array, queries, k, (options,), mask)
     if raced is None or found is None:
         if found is not None and kind not in kinds:
-            _use_till_next_race(kind, kinds, codes.past())
+            use_till_next_race(kind, kinds, codes.past())
         return found
     n_multiplies = found.n_multiplies + raced.n_multiplies
     return replace(found, n_multiplies=n_multiplies, n_rounds=raced.n_rounds, n_survivors=raced.n_survivors)
@@ -300,13 +272,13 @@ def _scored_batch(
         return None
     if not nothing_to_try(atom_set, k, options, m):
         return None
-    kind = _batch_kind(atom_set, queries.dtype, m, k, options, (options,), not atom_set.unchecked)
+    kind = batch_kind(atom_set, queries.dtype, m, k, options, (options,), not atom_set.unchecked)
     if kind is None:
         return None
     found: SearchResult | None = answer_plainly([kind], store.array, queries, k, (options,), mask)
     if found is not None:
         kinds = atom_set.prepared.setdefault("plain", [])
-        _use_till_next_race(kind, kinds, code_search(atom_set, k, options).past(m))
+        use_till_next_race(kind, kinds, code_search(atom_set, k, options).past(m))
     elif options.objective == "neg_sqeuclidean":
         in_vain.add((k, options.objective, m))  # products that tell nothing are not to be computed twice each time
     return found
@@ -314,27 +286,6 @@ def _scored_batch(
 
 def _is_plain_mask(mask: Any, n: int) -> bool:
     return mask is None or (type(mask) is np.ndarray and mask.dtype == np.bool_ and mask.shape == (n,))
-
-
-def _scores_kind(
-    atom_set: AtomSet, dtype: np.dtype[Any], k: int, options: Options, asked: tuple[Any, ...], checked: bool
-) -> PlainScores | None:
-    """What answers queries of a type by scores that follow from all products; None where these cannot tell them."""
-    fields = {"n_rounds": 0, "stop_reason": StopReason.FINISHED_EXACTLY, "delta_spent": 0.0}
-    asked, shape, _, *others = _settings(fields, asked, k, options, atom_set, checked)
-    kind = PlainScores(asked, shape, dtype.num, *others)
-    return kind if prepare_scores(kind, atom_set, k, options) else None
-
-
-def _batch_kind(
-    atom_set: AtomSet, dtype: np.dtype[Any], m: int, k: int, options: Options, asked: tuple[Any, ...], checked: bool
-) -> ScoresBatch | None:
-    """The same for batches of so many queries."""
-    fields = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
-    asked, shape, _, *others = _settings(fields, asked, k, options, atom_set, checked)
-    kind = ScoresBatch(asked, shape, dtype.num, *others)
-    kind.n_queries = m
-    return kind if prepare_scores(kind, atom_set, k, options) else None
 
 
 def _answered(

@@ -186,7 +186,7 @@ def test_differences_that_products_cannot_tell_are_not_multiplied_twice_each_tim
         expected = index.search(given, k=2)
         found = bm.search(atoms, given, k=2, objective="neg_sqeuclidean")
         with monkeypatch.context() as other:
-            other.setattr(_direct, "prepare_scores", None)
+            other.setattr("banditmips._kinds.prepare_scores", None)
             again = bm.search(atoms, given, k=2, objective="neg_sqeuclidean")
         for one in (found, again):
             np.testing.assert_array_equal(one.indices, expected.indices)

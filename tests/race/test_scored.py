@@ -261,7 +261,7 @@ def test_batches_whose_differences_products_cannot_tell_are_multiplied_once(monk
     atoms, queries = numbers(14, level=1e4)
     index = bm.BanditMIPS(objective="neg_sqeuclidean").fit(atoms.astype("f4"))
     expected = index.search(queries.astype("f4"), k=2)
-    monkeypatch.setattr("banditmips._direct.prepare_scores", None)
+    monkeypatch.setattr("banditmips._kinds.prepare_scores", None)
     assert np.array_equal(index.search(queries.astype("f4"), k=2).scores, expected.scores)
 
 
