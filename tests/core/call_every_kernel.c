@@ -129,6 +129,22 @@ static void call_rough_columns(const struct bm_kernels *k, int64_t n, int64_t of
             }
 }
 
+static void call_panels(const struct bm_kernels *k, const float *a, const double *c, int64_t n, int64_t offset) {
+    for (int64_t rows = 1; rows <= 14 && rows <= n; rows++) /* as many numbers of each row as fit */
+        for (int vectors = 1; vectors <= 2; vectors++) {
+            void *blocks[4];
+            int n_blocks = 0;
+#define NEW(type, count, off) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), off))
+            const int64_t size = n / rows, wide = vectors * k->panel_lanes_f32, narrow = vectors * k->panel_lanes_f64;
+            const struct bm_panel f32 = {a, NEW(float, size * wide, offset), NULL, size, wide, size, wide, 0};
+            const struct bm_panel f64 = {c, NEW(double, size * narrow, offset), c, size, narrow, size, narrow, 1};
+            k->panel_products_f32(&f32, rows, vectors, NEW(float, rows * wide, offset));
+            k->panel_products_f64(&f64, rows, vectors, NEW(double, rows * narrow, offset));
+            while (n_blocks > 0) free(blocks[--n_blocks]);
+#undef NEW
+        }
+}
+
 static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     void *blocks[96];
     int n_blocks = 0;
@@ -165,6 +181,11 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->products_f64(c, (int64_t)sizeof *c * d, rows, e, d, products_f64, squares_f64);
     }
     sum += k->largest_f32(a, n, 1) + k->largest_f64(c, n, 0);
+    double *maxima = NEW(double, 2 * k->panel_lanes_f32, 0), *reaching = NEW(double, n, 0);
+    k->group_maxima_f32(a, n, 0, 2 * k->panel_lanes_f32, maxima);
+    k->group_maxima_f64(c, n, 1, 2 * k->panel_lanes_f64, maxima);
+    sum += (double)k->those_reaching_f32(a, n, 1, 2, reaching) + (double)k->those_reaching_f64(c, n, 0, -1, reaching);
+    call_panels(k, a, c, n, offset);
     for (int objective = BM_PRODUCTS; objective <= BM_SIZES; objective++)
         for (int count = 1; count <= 4; count++) {
             k->sums_exact_f32(objective, four_f32, count, c, n, four);

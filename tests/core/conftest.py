@@ -76,6 +76,16 @@ class Ranked(ctypes.Structure):
     ]
 
 
+class Panel(ctypes.Structure):
+    """`struct bm_panel`."""
+
+    _fields_ = [
+        *((name, POINTER) for name in ("rows", "panel", "next_rows")),
+        *((name, INT64) for name in ("row_stride", "stride", "size", "sums_stride")),
+        ("adds", INT),
+    ]
+
+
 class ByteQueries(ctypes.Structure):
     """`struct bm_byte_queries`."""
 
@@ -101,6 +111,8 @@ class Kernels(ctypes.Structure):
         *_both_precisions("products", None, POINTER, INT64, INT64, POINTER, INT64, POINTER, POINTER),
         ("largest_f32", ctypes.CFUNCTYPE(FLOAT, POINTER, INT64, INT)),
         ("largest_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64, INT)),
+        *_both_precisions("group_maxima", None, POINTER, INT64, INT, INT64, POINTER),
+        *_both_precisions("those_reaching", INT64, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("sums_exact", None, INT, POINTER, INT, POINTER, INT64, POINTER),
         *_both_precisions("add_part", None, INT, POINTER, INT, POINTER, INT64, POINTER),
@@ -111,6 +123,8 @@ class Kernels(ctypes.Structure):
         *_both_precisions("look", None, POINTER, INT64, DOUBLE, POINTER, POINTER, POINTER),
         *_both_precisions("rough_sums", None, INT, INT, POINTER, POINTER, INT64, POINTER),
         *_both_precisions("rough_tiles", None, INT, POINTER, POINTER, INT64, INT64, INT64, POINTER, INT64),
+        *_both_precisions("panel_products", None, POINTER, INT64, INT, POINTER),
+        *((name, INT) for name in ("panel_lanes_f32", "panel_lanes_f64", "panel_rows")),
         *_both_precisions("scaled_rest", DOUBLE, POINTER, POINTER, DOUBLE, POINTER, INT64, POINTER),
         ("largest_size", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64)),
         ("largest_lower", ctypes.CFUNCTYPE(DOUBLE, POINTER, POINTER, INT64, INT)),
@@ -205,11 +219,14 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     if not found:
         pytest.skip(f"this machine has no {request.param}")
     functions = {name: _taking_arrays(getattr(found.contents, name)) for name, _ in Kernels._fields_[1:]}
-    structs = (Dither, Rest, Fetched, ByteQueries, Ranked, Certain, CertainQuery, CodeRound)
+    structs = (Dither, Rest, Fetched, ByteQueries, Panel, Ranked, Certain, CertainQuery, CodeRound)
     return SimpleNamespace(**functions, **{struct.__name__: struct for struct in structs})
 
 
-def _taking_arrays(function: Any) -> Callable[..., Any]:
+def _taking_arrays(function: Any) -> Any:
+    if not callable(function):  # a number
+        return function
+
     def call(*arguments: Any) -> Any:
         return function(*(a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments))
 

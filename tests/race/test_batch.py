@@ -13,9 +13,9 @@ from banditmips.race.costs import Costs
 @pytest.fixture
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine."""
-    monkeypatch.setattr(costs, "costs", lambda: Costs())
+    monkeypatch.setattr(costs, "costs", lambda: Costs(own_product=0.06))
     for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(own_product=0.06))
 
 
 def planted(n=600, d=8_192, m=40, noise=1.0, seed=0):

@@ -79,7 +79,16 @@ def test_an_index_learns_that_races_do_not_pay_and_answers_alike(objective):
 @pytest.mark.parametrize("shape", [(300, 2_000), (3_000, 3_000)])
 @pytest.mark.parametrize("objective", ["inner_product", "neg_sqeuclidean"])
 def test_batches_do_without_races_for_a_while(monkeypatch, shape, objective):
-    dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
+    dear = Costs(
+        product=1.0,
+        own_product=1.0,
+        shared=10.0,
+        near_stream=1.0,
+        stream=1.0,
+        sweep=1.0,
+        near_sweep=1.0,
+        call_overhead=1.0,
+    )
     for module in ("code_search", "query", "batch", "direct"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     rng = np.random.default_rng(1)

@@ -23,7 +23,7 @@ from banditmips.race.together import Together
 @pytest.fixture(autouse=True)
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine: all others are slow, so that products of bytes pay for few atoms too."""
-    here = Costs(product=0.06, more_columns=1.0, more_column_sweep=1.0)
+    here = Costs(product=0.06, own_product=0.06, more_columns=1.0, more_column_sweep=1.0)
     for module in ("batch", "direct", "full", "passes", "code_search", "query", "rounded", "together"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: here)
 

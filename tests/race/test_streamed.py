@@ -16,7 +16,7 @@ N, D, M, LIMIT = 1_600, 2_100, 64, 12_000_000
 def costs_of_a_server(monkeypatch):
     """Costs that do not depend on the machine."""
     for module in ("direct", "code_search", "query", "rounded", "streamed"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(own_product=0.06))
 
 
 def normal(seed=0, dtype=np.float32):

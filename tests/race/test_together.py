@@ -1,5 +1,7 @@
 """Queries that come together and share their products: the same answers as alone, with nothing in Python for each."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import banditmips as bm
 from banditmips import StopReason
 from banditmips._validate import Options
 from banditmips.atoms import DenseStore
+from banditmips.core.many_products import LANES
 from banditmips.race import batch, costs
 from banditmips.race import together as together_module
 from banditmips.race.atom_set import AtomSet
@@ -33,9 +36,9 @@ def no_queries_alone(monkeypatch):
 
 @pytest.fixture
 def costs_of_a_server(monkeypatch):
-    monkeypatch.setattr(costs, "costs", lambda: Costs())
+    monkeypatch.setattr(costs, "costs", lambda: Costs(own_product=0.06))
     for module in ("batch", "direct", "passes", "code_search", "query", "rounded"):
-        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs())
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(own_product=0.06))
 
 
 def make(dtype="f4", n=70, d=300, m=20, seed=0):
@@ -224,10 +227,13 @@ def test_the_next_small_batch_of_the_same_kind(fitted):
 
 
 def test_when_our_own_loops_are_taken():
-    here = Costs(product=0.02, shared=0.4, tile=0.06)
+    here = Costs(product=0.02, shared=0.4, tile=0.06, own_product=1.0)
     assert here.tiles(10)
     assert not here.tiles(11)
-    assert Costs(product=0.05, tile=0.05).tiles(1_000)
+    assert Costs(product=0.05, tile=0.05, own_product=1.0).tiles(1_000)
+    here = replace(here, own_product=0.02)  # for as many as fit a vector, what 0.06 is for a third of them
+    assert here.tiles(2)
+    assert not here.tiles(LANES)
 
 
 @pytest.mark.parametrize("fitted", [True, False])
@@ -252,7 +258,16 @@ def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
     mask = np.zeros(400, dtype=bool)
     mask[7] = True
     # Races are cheap by these costs, and then come to nothing.
-    dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
+    dear = Costs(
+        product=1.0,
+        own_product=1.0,
+        shared=10.0,
+        near_stream=1.0,
+        stream=1.0,
+        sweep=1.0,
+        near_sweep=1.0,
+        call_overhead=1.0,
+    )
     for module in ("code_search", "query", "batch", "direct", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     found = bm.BanditMIPS(n_jobs=n_jobs).fit(atoms).search(queries, k=50, mask=mask)
@@ -273,7 +288,16 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     queries = (2.0 + rng.normal(size=(12, 4_500))).astype(np.float32)
     mask = np.zeros(60, dtype=bool)
     mask[7] = True
-    dear = Costs(product=1.0, shared=10.0, near_stream=1.0, stream=1.0, sweep=1.0, near_sweep=1.0, call_overhead=1.0)
+    dear = Costs(
+        product=1.0,
+        own_product=1.0,
+        shared=10.0,
+        near_stream=1.0,
+        stream=1.0,
+        sweep=1.0,
+        near_sweep=1.0,
+        call_overhead=1.0,
+    )
     for module in ("race.code_search", "race.query", "race.batch", "race.direct", "race.rounded"):
         monkeypatch.setattr(f"banditmips.{module}.costs", lambda: dear)
     n_asked = iter([8, 0])
@@ -303,7 +327,7 @@ def test_bytes_that_decide_for_queries_with_epsilon_are_told(monkeypatch):
         "race.rounded",
         "race.passes",
     ):
-        monkeypatch.setattr(f"banditmips.{module}.costs", lambda: Costs())
+        monkeypatch.setattr(f"banditmips.{module}.costs", lambda: Costs(own_product=0.06))
     found = bm.BanditMIPS().fit(atoms).search(queries, epsilon=1e-6)
     np.testing.assert_array_equal(found.indices[:, 0], (queries.astype(float) @ atoms.T.astype(float)).argmax(axis=1))
     rounded = found.delta_spent == 1e-3

@@ -26,5 +26,6 @@ def best_of_each(
 
 class PlainBatch(PlainProducts):
     n_queries: int
+    by_ourselves: bool
     turns: bool
     bytes_first: BytesFirst

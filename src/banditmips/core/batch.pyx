@@ -9,6 +9,7 @@ cimport numpy as cnp
 
 from banditmips.core.certain cimport are_fine
 from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_moments
+from banditmips.core.many_products cimport fill_many_products
 from banditmips.core.near_best cimport Room, fill_maxima, n_blocks, real
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best, PlainProducts, best_by_products, fill_exact, room_for_best
@@ -114,13 +115,14 @@ cdef class PlainBatch(PlainProducts):
     Attributes
     ----------
     n_queries : int
-    turns : bool
-        Whether BLAS takes less for products of queries with atoms than for those of atoms with queries.
+    by_ourselves, turns : bool
+        Whether our own loop takes no more than BLAS for all products; and whether that takes less for products of queries
+        with atoms than for those of atoms with queries.
     bytes_first : BytesFirst
     """
 
     cdef public Py_ssize_t n_queries
-    cdef public bint turns
+    cdef public bint by_ourselves, turns
     cdef public BytesFirst bytes_first
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
@@ -152,7 +154,9 @@ cdef class PlainBatch(PlainProducts):
             return None
         close = self.bytes_first.ask(atoms, rows, None, None, n_flat)
         left = rows if close is None else rows[without_rows(close[1])]
-        if len(left):
+        if len(left) and self.by_ourselves:
+            products = _multiplied(atoms, left)
+        elif len(left):
             # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
             with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
                 products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
@@ -194,6 +198,18 @@ cdef class PlainBatch(PlainProducts):
         return n_flat
 
 
+cdef cnp.ndarray _multiplied(cnp.ndarray atoms, cnp.ndarray queries):
+    """Products of atoms in C order with queries of their type, one row for each query."""
+    cdef cnp.npy_intp[2] shape = [cnp.PyArray_DIM(queries, 0), cnp.PyArray_DIM(atoms, 0)]
+    cdef cnp.ndarray products = cnp.PyArray_SimpleNew(2, shape, cnp.PyArray_TYPE(atoms))
+    cdef void* start = cnp.PyArray_DATA(queries)
+    if cnp.PyArray_TYPE(atoms) == cnp.NPY_FLOAT:
+        fill_many_products(Rows([atoms]), <const float*> start, shape[0], <float*> cnp.PyArray_DATA(products))
+    else:
+        fill_many_products(Rows([atoms]), <const double*> start, shape[0], <double*> cnp.PyArray_DATA(products))
+    return products
+
+
 cdef cnp.ndarray _turned(cnp.ndarray products):
     """A matrix of floats in C order, its columns as rows."""
     cdef cnp.npy_intp n = cnp.PyArray_DIM(products, 0), m = cnp.PyArray_DIM(products, 1)
@@ -216,7 +232,7 @@ cdef bint _fill_best(
 
     They are of the rows that are close, or those by products, of queries that have no such rows.
     """
-    cdef Room room = Room(room_for_best(kind.n, best.k))
+    cdef Room room = Room(room_for_best(kind.n))
     cdef double* start = <double*> room.start
     cdef const real* of_query = NULL if products is None else <const real*> cnp.PyArray_DATA(products)
     cdef const real* query = <const real*> cnp.PyArray_DATA(rows)

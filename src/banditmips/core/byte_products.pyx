@@ -357,7 +357,7 @@ def reaching_best(
     """
     cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, used = 0, top = 0
     cdef double bar
-    cdef double[::1] lower = np.empty(n), upper = np.empty(n), nothing = np.zeros(n), room = np.empty(n_blocks(n) + k)
+    cdef double[::1] lower = np.empty(n), upper = np.empty(n), nothing = np.zeros(n), room = np.empty(n_blocks(n) + n)
     cdef const double[::1] factors, offsets, centres, besides
     cdef const uint8_t[:, ::1] out
     cdef bm_ranked ranked

@@ -154,6 +154,16 @@ cdef extern from "c/kernels.h" nogil:
         int64_t size
         int64_t n_rows
 
+    cdef struct bm_panel:
+        const void *rows
+        const void *panel
+        const void *next_rows
+        int64_t row_stride
+        int64_t stride
+        int64_t size
+        int64_t sums_stride
+        int adds
+
     cdef struct bm_byte_queries:
         const uint8_t *bytes
         const double *steps
@@ -183,6 +193,10 @@ cdef extern from "c/kernels.h" nogil:
             double *squares
         ) noexcept nogil
         float (*largest_f32)(const float *v, int64_t n, int absolute) noexcept nogil
+        void (*group_maxima_f32)(const float *v, int64_t n, int absolute, int64_t n_groups, double *out) noexcept nogil
+        void (*group_maxima_f64)(const double *v, int64_t n, int absolute, int64_t n_groups, double *out) noexcept nogil
+        int64_t (*those_reaching_f32)(const float *v, int64_t n, int absolute, double bar, double *out) noexcept nogil
+        int64_t (*those_reaching_f64)(const double *v, int64_t n, int absolute, double bar, double *out) noexcept nogil
         double (*largest_f64)(const double *v, int64_t n, int absolute) noexcept nogil
         double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil
@@ -235,6 +249,12 @@ cdef extern from "c/kernels.h" nogil:
         int64_t (*reaching)(
             const double *middle, const double *radius, int64_t n, int absolute, double bar, int64_t *places
         ) noexcept nogil
+
+        void (*panel_products_f32)(const bm_panel *of, int64_t n_rows, int n_vectors, float *sums) noexcept nogil
+        void (*panel_products_f64)(const bm_panel *of, int64_t n_rows, int n_vectors, double *sums) noexcept nogil
+        int panel_lanes_f32
+        int panel_lanes_f64
+        int panel_rows
 
         double (*scaled_rest_f32)(
             const double *q, const float *c, double part, const double *scale, int64_t d, float *out

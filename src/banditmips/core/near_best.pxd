@@ -18,9 +18,10 @@ cdef struct Rounding:
 
 
 cdef Py_ssize_t n_blocks(Py_ssize_t n) noexcept nogil
+cpdef double rounding_units(bint single, int64_t d) noexcept nogil
 cdef Rounding rounding_of(bint single, int64_t d, double norm) noexcept nogil
 cdef double kth_best(
-    const real* products, Py_ssize_t n, Py_ssize_t k, bint absolute, double* maxima, double* heap, Py_ssize_t* top
+    const real* products, Py_ssize_t n, Py_ssize_t k, bint absolute, double* maxima, double* room, Py_ssize_t* top
 ) noexcept nogil
 cdef void fill_maxima(const real* values, Py_ssize_t n, double* maxima) noexcept nogil
 cdef double certain_bar(

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from banditmips.core.rows import Rows
 
-ROUNDING: float
+ROUNDING_OF_DIFFERENCES: float
 
+def rounding_units(single: bool, d: int) -> float: ...
 def close_to_each(
     products: NDArray[Any],
     squares: NDArray[Any] | None,

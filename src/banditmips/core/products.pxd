@@ -20,7 +20,7 @@ cdef class PlainProducts(PlainKind):
     cdef public object squares
 
 
-cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil
+cdef size_t room_for_best(int64_t n) noexcept nogil
 cdef bint best_by_products(
     const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
     Best best, double* room, const uint8_t* out

@@ -5,7 +5,6 @@
 
 from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memmove
 
 import numpy as np
 
@@ -43,7 +42,7 @@ cdef class Best:
         return self.rank(self._scores[self.k - 1]) if self.count == self.k else -INFINITY
 
     cdef void add(self, int64_t row, double score) noexcept nogil:
-        cdef Py_ssize_t place = 0, end = self.count, middle, n_behind
+        cdef Py_ssize_t place = 0, end = self.count, middle
         cdef double rank = self.rank(score), other
         if self.count == self.k:
             other = self.bar()
@@ -57,9 +56,8 @@ cdef class Best:
             else:
                 end = middle
         self.count = min(self.count + 1, self.k)
-        n_behind = self.count - 1 - place
-        memmove(self._indices + place + 1, self._indices + place, n_behind * sizeof(int64_t))
-        memmove(self._scores + place + 1, self._scores + place, n_behind * sizeof(double))
+        for end in range(self.count - 1, place, -1):
+            self._indices[end], self._scores[end] = self._indices[end - 1], self._scores[end - 1]
         self._indices[place], self._scores[place] = row, score
 
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil:
@@ -165,7 +163,7 @@ cdef bint _find_best(
     `known` are the sums of the atoms' squares, or NULL. They cost nothing beside what comes from memory; of atoms in the
     cache, where they would take half as long as the products, the norm of the best row stands for those of all.
     """
-    cdef Room room = Room(2 * n * sizeof(real)), other = Room(room_for_best(n, best.k))
+    cdef Room room = Room(2 * n * sizeof(real)), other = Room(room_for_best(n))
     cdef real* products = <real*> room.start
     cdef real* own_squares = products + n
     cdef bint from_memory = n * d * <int64_t> sizeof(real) >= BM_FAR
@@ -187,9 +185,9 @@ cdef bint _find_best(
     return found
 
 
-cdef size_t room_for_best(int64_t n, Py_ssize_t k) noexcept nogil:
+cdef size_t room_for_best(int64_t n) noexcept nogil:
     """Bytes that `best_by_products` needs."""
-    return (2 * n_blocks(n) + k + 2 * n) * sizeof(double)
+    return (2 * n_blocks(n) + 3 * n) * sizeof(double)
 
 
 cdef bint best_by_products(
@@ -209,8 +207,8 @@ cdef bint best_by_products(
     out
         Rows that take no part, whose products are as small as any; or NULL.
     """
-    cdef double* heap = room + 2 * n_blocks(n)
-    cdef int64_t* close = <int64_t*> (heap + best.k)
+    cdef double* values = room + 2 * n_blocks(n)
+    cdef int64_t* close = <int64_t*> (values + n)
     cdef Py_ssize_t top = 0, n_close
     cdef double bar
     cdef Rounding rounding
@@ -219,7 +217,7 @@ cdef bint best_by_products(
             close[n_close] = n_close
         fill_exact(atoms, close, n, query, d, <double*> (close + n))
         return best.add_all(close, <double*> (close + n), n)
-    bar = kth_best(products, n, best.k, best.absolute, room, heap, &top)
+    bar = kth_best(products, n, best.k, best.absolute, room, values, &top)
     if isnan(bar):
         return False
     rounding = rounding_of(real is float, d, sqrt(squares))

@@ -11,7 +11,7 @@ from banditmips.core.rows cimport Rows
 cdef class ScoredAtoms:
     cdef readonly Rows rows
     cdef public object factors, offsets, squares, relative, norms, means
-    cdef public double longest, wider, of_centre, of_part
+    cdef public double longest, wider, of_longest, of_centre, of_part
     cdef public int exponent
 
 

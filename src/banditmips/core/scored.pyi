@@ -16,6 +16,7 @@ class ScoredAtoms:
     means: NDArray[np.float64] | None
     longest: float
     wider: float
+    of_longest: float
     of_centre: float
     of_part: float
     exponent: int

@@ -42,7 +42,7 @@ cdef class ScoredAtoms:
         whose exact scores are wanted.
     longest : float
         Norm of the longest atom.
-    wider, of_centre, of_part : float
+    wider, of_longest, of_centre, of_part : float
         How many times as wrong as products their scores may be; what a query's norm has more for each unit of its mean; and
         see above.
     exponent : int
@@ -129,7 +129,7 @@ cdef class PlainScores(PlainKind):
         if not self.is_served(&moments):
             return None
         norm = sqrt(moments.squares)
-        cdef Room room = Room((2 * n_blocks(self.n) + <Py_ssize_t> self.k + 2 * self.n) * sizeof(double))
+        cdef Room room = Room((2 * n_blocks(self.n) + 3 * self.n) * sizeof(double))
         cdef double* sums = <double*> room.start
         cdef int64_t* close = <int64_t*> (sums + self.n)
         cdef Py_ssize_t n_close = self.n, t, n_left = self.n
@@ -336,8 +336,11 @@ cdef Py_ssize_t close_by(
             fill_maxima(squares, n, room + n_blocks(n))
         bar = kth_best(products, n, k, kind.absolute, room, room + 2 * n_blocks(n), &top)
         if not isnan(bar):
-            norm += scored.longest if kind.lost > 0.0 else 0.0
-            rounding = rounding_of(real is float, kind.d, scored.wider * norm + scored.of_centre * fabs(centre))
+            more = scored.wider * norm + scored.of_centre * fabs(centre)
+            if kind.lost > 0.0:
+                more += scored.of_longest * scored.longest
+                norm += scored.longest
+            rounding = rounding_of(real is float, kind.d, more)
             if kind.lost > 0.0:
                 rounding.lost += kind.lost * norm ** 2 + 2.0 * rounding.lost
             if squares == NULL:

@@ -150,7 +150,7 @@ cdef class ScoresBatch(PlainScores):
         if learns and not self.learn(scored, *moments):
             return None
         cdef cnp.ndarray products = found
-        cdef Room room = Room((2 * n_blocks(self.n) + <Py_ssize_t> self.k) * sizeof(double))
+        cdef Room room = Room((2 * n_blocks(self.n) + self.n) * sizeof(double))
         cdef char* of_query = <char*> cnp.PyArray_DATA(products)
         cdef const int64_t[::1] known_begins = given_begins, known_rows
         cdef Py_ssize_t t, n_close, used = 0

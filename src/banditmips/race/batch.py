@@ -214,7 +214,7 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     rows, here, m = index_rows(atoms), costs(), len(queries)
     assert rows is not None
     itemsize, returned = atoms.store.dtype.itemsize, k * times.row
-    full, more = times.full, rows.n * rows.d * here.product * max(itemsize / 4, 1.0)
+    full, more = times.full, rows.n * rows.d * here.one_more * max(itemsize / 4, 1.0)
     if options.objective != "neg_l1" and are_likely(rows, queries, k, options.absolute, options.delta):
         shared, own = times_by_bytes(rows, min(m, TOGETHER), k)
         full, more = min(full, shared / min(m, TOGETHER) + own), min(more, own)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from banditmips._version import __version__
+from banditmips.core.many_products import LANES
 
 __all__ = ["Costs", "costs", "measure_costs"]
 
@@ -40,9 +41,10 @@ class Costs:
         A value of one of many rows that are read for exact scores where all of them are wanted, from the processor's
         cache; a cache line of which one is wanted, besides; and a value for one more query that wants it. The same of
         all rows, for their exact norms and means.
-    product, shared
+    product, shared, own_product
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
-        and laid out anew.
+        and laid out anew. The same of atoms in C order for one of many queries by our own loop, which takes them as
+        they lie.
     turned, turned_columns, wide_turned, wide_turned_columns
         What products of queries with atoms take by BLAS, as a part of those of atoms with queries, which are the same
         the other way round: of atoms in C order and in Fortran order, in single and in double precision.
@@ -96,6 +98,7 @@ class Costs:
     column_facts: float = 0.5
     product: float = 0.03
     shared: float = 0.3
+    own_product: float = 0.02
     turned: float = 1.3
     turned_columns: float = 0.7
     wide_turned: float = 0.7
@@ -141,13 +144,10 @@ class Costs:
         longer = _between(self.near_sweep, self.sweep, n_values) - _AS_FAST * blas
         return n_values * longer <= _NUMPY_CALL
 
-    def sweeps_columns(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> bool:
-        """Whether our own loop over columns, in single precision, takes less than BLAS, or about as long for one."""
+    def sweeps_columns(self, n_values: int, itemsize: int, n_queries: int) -> bool:
+        """Whether our own loop over columns, in single precision, takes less than BLAS for several queries."""
         by_blas = self.column_products_of(n_values, itemsize, n_queries)
-        sweep = self.column_sweep_of(n_values, itemsize, n_queries)
-        if n_queries > 1:
-            return sweep <= _CLEARLY_LESS * by_blas
-        return n_values * (sweep - _AS_FAST * by_blas) <= _NUMPY_CALL
+        return self.column_sweep_of(n_values, itemsize, n_queries) <= _CLEARLY_LESS * by_blas
 
     def column_sweep_of(self, n_values: int, itemsize: int = 4, n_queries: int = 1) -> float:
         """Return what a value of so many bytes costs that loop, for all queries.
@@ -183,9 +183,27 @@ class Costs:
         return max(itemsize / 4, 1.0) * entry + n_multiplied * self.byte_product
 
     def tiles(self, n_queries: int) -> bool:
-        """Whether our own loops multiply rows with so many queries as fast as BLAS, which lays them out anew."""
+        """Whether our own loops for few queries multiply rows with so many as fast as those for many."""
         n_tiled = n_queries + n_queries % 2  # they take two at a time
-        return n_tiled * self.tile <= self.shared + n_queries * self.product
+        return n_tiled * self.tile <= min(self.shared + n_queries * self.product, self._own_products_of(4, n_queries))
+
+    def together_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
+        """Return what a float of so many bytes costs for all queries, by BLAS or our own loop."""
+        by_blas = itemsize / 4 * (self.shared_of(itemsize, by_column) + n_queries * self.product)
+        return by_blas if by_column else min(by_blas, self._own_products_of(itemsize, n_queries))
+
+    def multiplies_many(self, itemsize: int, n_queries: int) -> bool:
+        """Whether our own loop multiplies floats in C order with so many queries in no more time than BLAS."""
+        return self._own_products_of(itemsize, n_queries) <= self.together_of(itemsize, n_queries)
+
+    def _own_products_of(self, itemsize: int, n_queries: int) -> float:
+        lanes = LANES * 4 // itemsize
+        return itemsize / 4 * -(-n_queries // lanes) * lanes * self.own_product
+
+    @property
+    def one_more(self) -> float:
+        """What a value costs for one more of many queries."""
+        return min(self.product, self.own_product)
 
     def turns(self, itemsize: int, by_column: bool) -> bool:
         """Whether BLAS takes less for products of queries with atoms than for those of atoms with queries."""
@@ -223,7 +241,7 @@ class Costs:
         rough, exact = self.column_products_of(n * d, itemsize, 1), self.columns_of(n * d)
         if itemsize < 4:
             exact += self.convert
-        if itemsize <= 4 and self.sweeps_columns(n * d, itemsize):
+        if itemsize <= 4:
             rough = self.column_sweep_of(n * d, itemsize)
         return n * exact <= n * rough + self.entries_apart(n, d, itemsize, k + 1, k + 1)
 

@@ -15,7 +15,8 @@ from banditmips.atoms.parts import PartStore, all_parts
 from banditmips.atoms.protocol import AtomStore
 from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
-from banditmips.core.near_best import ROUNDING
+from banditmips.core.many_products import products_with_many
+from banditmips.core.near_best import rounding_units
 from banditmips.core.passes import multiplies_columns, products_of_columns
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
@@ -61,8 +62,8 @@ def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
     """Products of all atoms with a query of their own type."""
     if array.flags.c_contiguous:
         by_ourselves = costs().sweeps(array.size)
-    else:
-        by_ourselves = array.dtype == np.float32 and Rows([array]).are_columns and costs().sweeps_columns(array.size)
+    else:  # BLAS would add up all columns in a row
+        by_ourselves = array.dtype == np.float32 and Rows([array]).are_columns
     if by_ourselves:
         return Rows([array]).rough_products(query, 0, array.shape[0])
     products: NDArray[Any] = array @ query
@@ -70,14 +71,23 @@ def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:
 
 
 def sweeps_columns(rows: Rows, n_queries: int) -> bool:
-    """Whether our own loop over columns in single precision multiplies these, about as fast as BLAS or faster."""
+    """Whether our own loop over columns in single precision multiplies these: with one query always.
+
+    BLAS would add up all columns in a row, whose rounding nobody could tell. It does not for several queries.
+    """
     if not multiplies_columns(rows):
         return False
-    return costs().sweeps_columns(rows.n * rows.d, rows.arrays[0].itemsize, n_queries)
+    return n_queries == 1 or costs().sweeps_columns(rows.n * rows.d, rows.arrays[0].itemsize, n_queries)
 
 
 def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
-    """Products of atoms with several queries, one row for each query, by BLAS: whichever way round it is faster."""
+    """Products of floats with several queries, one row for each query: by our own loop, or BLAS, where that takes less.
+
+    BLAS does it whichever way round it is faster.
+    """
+    rows = Rows([atoms])
+    if rows.are_contiguous and costs().multiplies_many(queries.itemsize, len(queries)):
+        return products_with_many(rows, np.ascontiguousarray(queries))
     if costs().turns(atoms.itemsize, atoms.strides[1] > atoms.strides[0]):
         return np.asarray(queries @ atoms.T)
     products = atoms @ queries.T
@@ -196,7 +206,8 @@ def rounding_of_products(
         largest = 4.0 * length_of(_row_of(store, int(np.argmax(np.abs(products)))))
     # What underflows is less than the smallest normal number: in a product, or in an entry of the query.
     lost = float(limits.tiny) * np.sqrt(d) * (np.sqrt(d) + largest)
-    return float(ROUNDING * float(limits.eps) * length_of(query) * largest + lost)
+    units = rounding_units(products.dtype == np.float32, d)
+    return float(units * float(limits.eps) * length_of(query) * largest + lost)
 
 
 def _row_of(store: AtomStore, row: int) -> NDArray[Any]:

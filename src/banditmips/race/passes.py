@@ -68,6 +68,7 @@ def pass_products(
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries))
+    by_ourselves = rows.are_contiguous and costs().multiplies_many(queries.itemsize, len(queries))
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])
     if moments is not None and not totals and by_blas and gives_squares(rows):
@@ -76,10 +77,10 @@ def pass_products(
         if not by_tiles:
             _with_squares(rows, queries[0], moments[1])
             return products_with_all(rows.arrays[0], queries)
-    # What BLAS can read, it multiplies in no more time.
+    # Floats are multiplied by others in no more time.
     if by_tiles and not (by_blas and moments is None):
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
-    if not by_blas or (moments is not None and not rows.are_contiguous):
+    if not (by_blas or by_ourselves) or (moments is not None and not rows.are_contiguous):
         return products_of_blocks(rows, queries, moments)
     if moments is not None:
         _sums(rows, queries[:1], PRODUCT, moments)

@@ -62,11 +62,10 @@ def full_time(
     if not by_blas:
         value = max(value, costs.convert)
     if n_queries > 1:
-        # Of what BLAS cannot read, each value is converted once for all of them.
-        shared = costs.shared_of(max(itemsize, 4), by_column=not contiguous)
-        once = shared * itemsize / 4 if by_blas else costs.convert + shared
-        more = costs.product * (itemsize / 4 if by_blas else 1.0)
-        value = min(value, once / min(n_queries, TOGETHER) + more)
+        # Of what is not floats, each value is converted once for all of them.
+        m = min(n_queries, TOGETHER)
+        together = costs.together_of(max(itemsize, 4), m, by_column=not contiguous)
+        value = min(value, (together if by_blas else costs.convert + together) / m)
     if not contiguous and itemsize <= 4:
         value = min(value, costs.column_sweep_of(n * d, itemsize, n_queries) / n_queries)
     return n * d * value
@@ -111,7 +110,7 @@ def file_times(costs: Costs, codes: Codes, store: PartStore, n_queries: int = 1)
     byte = store.byte_time
     once = n * d * store.dtype.itemsize * byte
     row = once * store.share_of_rows(1) + _SEEK * byte
-    full = once if n_queries == 1 else once / min(n_queries, TOGETHER) + n * d * costs.product
+    full = once if n_queries == 1 else once / min(n_queries, TOGETHER) + n * d * costs.one_more
     cell, prepare = costs.cell_of(codes.nbytes), codes.rotation.width * costs.rotate + costs.call_overhead
     return Times(cell, row, full, prepare, costs.atom)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from banditmips.atoms.facts import lengths_of_rows, means_of_rows
 from banditmips.core.byte_products import OF_SQUARES
 from banditmips.core.factors import rough_factors
-from banditmips.core.near_best import ROUNDING
+from banditmips.core.near_best import ROUNDING_OF_DIFFERENCES, rounding_units
 from banditmips.core.passes import SQUARE_TERMS
 from banditmips.race.known import inverse, norms_of, spreads_of
 from banditmips.race.passes import rounding_of_sums
@@ -26,6 +26,8 @@ __all__ = ["WIDER", "Factors", "Ranking", "Widths", "lengths_of"]
 
 WIDER = 2.0
 """How many times as wrong as products may be what is made of them: they are multiplied, and something is added."""
+_OF_OFFSETS = 4.0
+"""Error of half of an atom's square, in units of the last place of that: of itself, and of what it is taken from."""
 _OF_DOUBLES = 1e-12
 """Error of what is made of products in double precision, as a part of them: far more than their rounding."""
 
@@ -37,6 +39,9 @@ class Widths(NamedTuple):
     ----------
     wider
         So many times as wrong.
+    of_longest
+        What a query's norm has more for each unit of the longest atom's, where half of the squares of norms is taken from
+        products: that is a number that is rounded, and no sum.
     of_centre
         What a query's norm has more for each unit of its mean.
     of_part
@@ -45,6 +50,7 @@ class Widths(NamedTuple):
     """
 
     wider: float
+    of_longest: float
     of_centre: float
     of_part: float
 
@@ -75,15 +81,21 @@ class Factors:
 
     def widths(self, dtype: np.dtype[Any], d: int) -> Widths:
         """How wrong what follows from products of this type may be."""
-        unit = ROUNDING * float(np.finfo(dtype).eps)
+        unit = rounding_units(dtype == np.float32, d) * float(np.finfo(dtype).eps)
+        rounded = _OF_OFFSETS * float(np.finfo(dtype).eps) / unit
         if self.relative is None:
-            return Widths(WIDER + self.error / unit, 0.0, 0.0)
+            return Widths(WIDER + self.error / unit, WIDER * rounded + self.error / unit, 0.0, 0.0)
         # Offsets are wrong by as much as sums of the atoms are, times the queries' means.
         of_centre = 0.0 if self.offsets is None else self.error / unit * sqrt(d)
-        return Widths(WIDER, of_centre, 2.0 / (WIDER * unit))
+        return Widths(WIDER, WIDER * rounded, of_centre, 2.0 / (WIDER * unit))
 
     def widened(
-        self, products: NDArray[Any], norms: NDArray[np.float64], centres: NDArray[np.float64], d: int
+        self,
+        products: NDArray[Any],
+        norms: NDArray[np.float64],
+        centres: NDArray[np.float64],
+        d: int,
+        longest: float = 0.0,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Norms of queries and the atoms' squares, larger by what else makes wrong what was made of products."""
         assert self.squares is not None
@@ -91,7 +103,8 @@ class Factors:
         if self.relative is not None:
             largest = (np.abs(products).max(axis=1) / np.maximum(norms, np.finfo(np.float64).tiny)).max()
             squares = np.square(np.sqrt(squares) + widths.of_part * float(largest) * self.relative)
-        return widths.wider * norms + widths.of_centre * np.abs(centres), squares
+        norms = widths.wider * norms + widths.of_longest * longest + widths.of_centre * np.abs(centres)
+        return norms, squares
 
     @classmethod
     def of(
@@ -144,7 +157,7 @@ class Ranking:
         if self._objective != "neg_sqeuclidean":
             return np.zeros(norms.size)
         # Exact scores are sums of squared differences, which are not rounded as products are.
-        return 8.0 * ROUNDING * float(np.finfo(np.float64).eps) * np.square(norms + longest)
+        return ROUNDING_OF_DIFFERENCES * float(np.finfo(np.float64).eps) * np.square(norms + longest)
 
     def by_products(self, moments: tuple[NDArray[Any] | None, NDArray[Any]] | None) -> Factors | None:
         """Factors by what is known, or else by the atoms' rough sums (for correlations) and sums of squares.

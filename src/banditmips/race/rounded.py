@@ -276,6 +276,4 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
 
 def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0, by_column: bool = False) -> float:
     """Nanoseconds that products of bytes may take for an entry: most of what BLAS, and converting for it, do."""
-    size = max(itemsize, 4)
-    products = here.shared_of(size, by_column) + n_queries * here.product
-    return _WORTHWHILE * (converted + size / 4 * products)
+    return _WORTHWHILE * (converted + here.together_of(max(itemsize, 4), n_queries, by_column))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore, map_of
 from banditmips.atoms.errors import BadAtomError
-from banditmips.core.near_best import ROUNDING
+from banditmips.core.near_best import ROUNDING_OF_DIFFERENCES
 from banditmips.core.passes import fills_products, pass_dtype
 from banditmips.core.plain import BytesFirst
 from banditmips.core.rows import Rows
@@ -68,7 +68,7 @@ def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) 
     kind.low, kind.high = (-1.0, np.inf) if is_product else ranking.fine_norms
     kind.most_close, kind.most_level = rows.n, MOST_LEVEL
     if objective == "neg_sqeuclidean":
-        kind.lost = 8.0 * ROUNDING * float(np.finfo(np.float64).eps)
+        kind.lost = ROUNDING_OF_DIFFERENCES * float(np.finfo(np.float64).eps)
         kind.most_close = int(k + MOST_CLOSE * rows.n)
     kind.lengths = partial(_lengths, objective)
     kind.level = _less_its_level if objective == "correlation" else None
@@ -110,7 +110,7 @@ def _follow(scored: ScoredAtoms, known: Factors, objective: str, dtype: np.dtype
         scored.squares, scored.relative = _of_type(known.squares, dtype), _of_type(known.relative, dtype)
     scored.longest = known.longest
     if objective != "inner_product":
-        scored.wider, scored.of_centre, scored.of_part = known.widths(dtype, scored.rows.d)
+        scored.wider, scored.of_longest, scored.of_centre, scored.of_part = known.widths(dtype, scored.rows.d)
 
 
 def _learn(

@@ -17,6 +17,7 @@ from banditmips.core.byte_products import BLOCK, ByteProducts, reaching_best
 from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import MAX_BITS, Codes
+from banditmips.core.many_products import products_with_many
 from banditmips.core.measuring import time_cells, time_rotation
 from banditmips.core.passes import products_of_columns, rough_sums
 from banditmips.core.rotation import Rotation
@@ -134,6 +135,7 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         return _best_time(work, 10)
 
     few, many = by_blas(8), by_blas(64)
+    as_they_lie, beside = Rows([atoms]), np.ones((64, _D), dtype=np.float32)
     # So far apart that other work does not hide the difference.
     some_tiles, more_tiles = by_tiles(4), by_tiles(32)
     few_bytes, many_bytes = by_bytes(16), by_bytes(64)
@@ -150,6 +152,7 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     return {
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
+        "own_product": _best_time(lambda: products_with_many(as_they_lie, beside)) / (_N * _D * 64),
         "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
         "byte_product": byte_product,
         "byte_entry": byte_entry,

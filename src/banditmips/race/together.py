@@ -364,10 +364,11 @@ class Together:
         if known.offsets is not None:
             products -= np.multiply.outer(measured.centres.astype(dtype), known.offsets.astype(dtype))
         if objective != "inner_product":
+            longest = 0.0
             if objective == "neg_sqeuclidean":
-                lost = ranking.lost(norms, known.longest) + 2.0 * self._rows.d * float(np.finfo(dtype).tiny)
-                norms = norms + known.longest
-            norms, squares = known.widened(products, norms, measured.centres, self._rows.d)
+                longest = known.longest
+                lost = ranking.lost(norms, longest) + 2.0 * self._rows.d * float(np.finfo(dtype).tiny)
+            norms, squares = known.widened(products, norms, measured.centres, self._rows.d, longest)
         return products, None if squares is None else squares.astype(dtype), norms, lost
 
     def _exact(

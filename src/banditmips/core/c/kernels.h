@@ -153,6 +153,15 @@ struct bm_fetched {
     int64_t stride_bytes, size, n_rows;
 };
 
+/* Rows of `size` numbers each, and vectors that lie beside each other: number t of them from panel + t * stride on; all strides
+ * are in numbers. Sums of row r begin at sums + r * sums_stride; they are added to what is there if `adds`. Rows that will be
+ * multiplied next are fetched from memory meanwhile, unless they are NULL. */
+struct bm_panel {
+    const void *rows, *panel, *next_rows;
+    int64_t row_stride, stride, size, sums_stride;
+    int adds;
+};
+
 /* A stretch of BM_BYTE_QUERIES queries or fewer, in n_groups groups of 16: for every four coordinates, the four bytes of each
  * query, plus 128. `steps` are theirs, and `shifts` what each adds to a product, in units of the atom's step. */
 struct bm_byte_queries {
@@ -193,6 +202,12 @@ struct bm_kernels {
     /* The largest of n numbers, or of their sizes; NaN if their sum is not finite, -inf of none */
     float (*largest_f32)(const float *v, int64_t n, int absolute);
     double (*largest_f64)(const double *v, int64_t n, int absolute);
+    /* out[g] = the largest of v[g], v[g + n_groups], ... or of their sizes, as far as whole vectors go; n_groups is a multiple of
+     * `panel_lanes`. And those numbers, or sizes, that reach a bar, which is one of them: how many, and which; `out` has room for n. */
+    void (*group_maxima_f32)(const float *v, int64_t n, int absolute, int64_t n_groups, double *out);
+    void (*group_maxima_f64)(const double *v, int64_t n, int absolute, int64_t n_groups, double *out);
+    int64_t (*those_reaching_f32)(const float *v, int64_t n, int absolute, double bar, double *out);
+    int64_t (*those_reaching_f64)(const double *v, int64_t n, int absolute, double bar, double *out);
 
     /* sum(a * b), every product and sum in double; sums of BM_STRETCH products each are added up one after another */
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
@@ -243,6 +258,13 @@ struct bm_kernels {
                             int64_t n_queries, int64_t count, double *sums, int64_t sums_stride);
     void (*rough_tiles_f64)(int objective, const double *const a[4], const double *b, int64_t query_stride,
                             int64_t n_queries, int64_t count, double *sums, int64_t sums_stride);
+
+    /* Products of n_rows rows with as many vectors as one or two of this processor's have numbers (`panel_lanes`), added in
+     * their own precision, 32 in a row and then the sums of these; `size` is to be a few hundred */
+    void (*panel_products_f32)(const struct bm_panel *of, int64_t n_rows, int n_vectors, float *sums);
+    void (*panel_products_f64)(const struct bm_panel *of, int64_t n_rows, int n_vectors, double *sums);
+    int panel_lanes_f32, panel_lanes_f64;
+    int panel_rows; /* that are best multiplied together */
 
     /* out = (q - part * c) * scale[0] * scale[1]; returns max |q - part * c|, NaN if there is a NaN */
     double (*scaled_rest_f32)(const double *q, const float *c, double part, const double scale[2], int64_t d,

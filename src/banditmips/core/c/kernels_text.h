@@ -41,6 +41,8 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(dot)
     OF_BOTH(products)
     OF_BOTH(largest)
+    OF_BOTH(group_maxima)
+    OF_BOTH(those_reaching)
     OF_BOTH(dot_exact)
     OF_BOTH(sums_exact)
     OF_BOTH(add_part)
@@ -51,6 +53,10 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(look)
     OF_BOTH(rough_sums)
     OF_BOTH(rough_tiles)
+    OF_BOTH(panel_products)
+    .panel_lanes_f32 = LANES_f32,
+    .panel_lanes_f64 = LANES_f64,
+    .panel_rows = MOST_ABREAST,
     OF_BOTH(scaled_rest)
     .largest_size = largest_size,
     .largest_lower = largest_lower,

@@ -20,6 +20,47 @@ static REAL F(largest)(const REAL *v, int64_t n, int absolute) {
     return isfinite(sum) ? largest : (REAL)NAN;
 }
 
+static void F(group_maxima)(const REAL *v, int64_t n, int absolute, int64_t n_groups, double *out) {
+    for (int64_t g = 0; g < n_groups; g += LANES) {
+        V top = (V){0} + (REAL)-INFINITY;
+        for (int64_t j = g; j + LANES <= n; j += n_groups) {
+            const V x = F(load)(v + j);
+            top = F(max)(absolute ? F(abs)(x) : x, top);
+        }
+        REAL lanes[LANES];
+        F(store)(lanes, top);
+        for (int i = 0; i < LANES; i++) out[g + i] = lanes[i];
+    }
+}
+
+static int64_t F(those_reaching)(const REAL *v, int64_t n, int absolute, double bar, double *out) {
+    int64_t count = 0, j = 0;
+#if BM_VECTOR_BYTES == 64
+    for (; n - j >= LANES; j += LANES) { /* what is written behind the last one has room: count <= j */
+        const V given = F(load)(v + j), x = absolute ? F(abs)(given) : given;
+#if IS_FLOAT
+        const __mmask16 reach = _mm512_cmp_ps_mask(x, (V){0} + (float)bar, _CMP_GE_OQ);
+        const int found = _mm_popcnt_u32(reach);
+        if (!found) continue;
+        const __m512 some = _mm512_maskz_compress_ps(reach, x);
+        store_f64(out + count, wide_f32((half_f32)_mm512_castps512_ps256(some)));
+        if (found > 8) store_f64(out + count + 8, wide_f32((half_f32)_mm512_extractf32x8_ps(some, 1)));
+#else
+        const __mmask8 reach = _mm512_cmp_pd_mask(x, (V){0} + bar, _CMP_GE_OQ);
+        const int found = _mm_popcnt_u32(reach);
+        store_f64(out + count, _mm512_maskz_compress_pd(reach, x));
+#endif
+        count += found;
+    }
+#endif
+    for (; j < n; j++) {
+        LOAD_UNALIGNED(REAL, x, v + j);
+        out[count] = absolute && x < 0 ? -x : x;
+        count += out[count] >= bar;
+    }
+    return count;
+}
+
 /* The products of four or eight rows, and the sums of their squares unless `squares` is NULL, so that what is loaded of the
  * query serves them all. Processors read ahead within a page of memory: of rows that are not much longer than that, the
  * four at `next` are asked for here, in the order in which they lie, every second line of the cache, since most processors

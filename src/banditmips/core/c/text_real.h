@@ -7,6 +7,7 @@
 #include "text_look.h"
 #include "text_turn.h"
 #include "text_products.h"
+#include "text_panels.h"
 #include "text_cells.h"
 #include "text_convert.h"
 #include "text_columns.h"
