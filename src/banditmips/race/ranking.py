@@ -40,8 +40,8 @@ class Widths(NamedTuple):
     wider
         So many times as wrong.
     of_longest
-        What a query's norm has more for each unit of the longest atom's, where half of the squares of norms is taken from
-        products: that is a number that is rounded, and no sum.
+        What a query's norm has more for each unit of the longest atom's, where half of the squares of norms is taken
+        from products: that is a number that is rounded, and no sum.
     of_centre
         What a query's norm has more for each unit of its mean.
     of_part
