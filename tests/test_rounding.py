@@ -36,3 +36,23 @@ def test_long_rows_that_float_products_misjudge_are_found(monkeypatch, way, orde
             np.testing.assert_array_equal(
                 np.atleast_2d(found.indices), np.tile(best, (np.atleast_2d(queries).shape[0], 1))
             )
+
+
+@pytest.mark.parametrize("k", [1, 5])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n_queries", [1, 3, 24])
+@pytest.mark.parametrize("fitted", [True, False])
+def test_positive_numbers_whose_scores_are_nearly_equal(order, n_queries, fitted, k):
+    """Sums of them that are added up in a row in single precision are wrong by more than the best is ahead."""
+    rng = np.random.default_rng(n_queries)
+    d = 40_000
+    atoms = (rng.random(d) * (1.0 + 1e-3 * rng.normal(size=(150, d)))).astype(np.float32)
+    queries = rng.random((n_queries, d)).astype(np.float32)
+    scores = queries.astype(np.float64) @ atoms.astype(np.float64).T
+    atoms = np.asarray(atoms, order=order)
+    index = bm.BanditMIPS(delta=1e-9).fit(atoms)
+    asked = queries if n_queries > 1 else queries[0]
+    for _ in range(2):  # the second of a kind takes a shorter way
+        found = index.search(asked, k) if fitted else bm.search(atoms, asked, k, delta=1e-9)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(np.atleast_2d(found.indices), best)
