@@ -68,7 +68,7 @@ def pass_products(
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries))
-    by_ourselves = rows.are_contiguous and costs().multiplies_many(queries.itemsize, len(queries))
+    by_ourselves = rows.are_contiguous and len(queries) > 1 and costs().multiplies_many(queries.itemsize, len(queries))
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])
     if moments is not None and not totals and by_blas and gives_squares(rows):
