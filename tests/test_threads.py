@@ -6,7 +6,7 @@ import select
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from banditmips import _threads
 from banditmips._threads import LazyPool, helped_by, in_pieces, map_in_order, pieces_of
 from banditmips.core import exact
 from banditmips.race import batch, full, passes, readers
+from banditmips.race.costs import Costs
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,11 @@ def test_the_general_way_is_the_same_at_any_number_of_threads(work, way, divided
 
 def test_a_batch_is_divided_by_queries_alone(work, divided, monkeypatch):
     monkeypatch.setattr(batch, "_WORTH_THREADS", 0.0)  # shorter races come one after another
+    # Races are worth it, and two may always come to nothing.
+    dear = Costs(**dict.fromkeys(["product", "own_product", "tile", "stream", "near_stream", "call_overhead"], 1.0))
+    dear = replace(dear, sweep=1.0, near_sweep=1.0, shared=10.0)
+    for module in ("batch", "code_search", "direct", "query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     atoms, queries = work
     index = bm.BanditMIPS().fit(atoms)
     np.testing.assert_equal(asdict(index.search(queries, n_jobs=2)), asdict(index.search(queries)))

@@ -401,6 +401,9 @@ def test_a_batch_for_which_codes_do_not_pay_goes_over_to_products(make_shards, m
 
 def test_queries_are_put_off_until_the_first_have_shown_whether_races_pay(make_shards, monkeypatch):
     monkeypatch.setattr(_tasks, "_EXCHANGE_TIME", 0.0)
+    dear = Costs(product=1.0, own_product=1.0, tile=1.0, shared=10.0)  # so that races are worth it
+    for module in ("batch", "code_search", "query", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     atoms, queries = genotypes(n=500, d=16_000, m=16)
     queries = queries.astype(np.float32)
     shards = make_shards(atoms, [250])
@@ -432,7 +435,7 @@ def test_what_looks_bad_to_one_shard_alone_is_put_off_and_raced(make_shards, mon
 
 def test_shards_round_to_bytes_what_races_do_not_settle(make_shards, monkeypatch):
     """Where that takes less time than BLAS: all of delta is spent then, split over the atoms of all shards."""
-    dear = Costs(near_cell=Costs().cell)  # races are given up early
+    dear = Costs(near_cell=Costs().cell, own_product=0.06)  # races are given up early
     for module in ("code_search", "query", "rounded"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     split = []

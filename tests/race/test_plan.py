@@ -33,7 +33,7 @@ def test_costs_decide():
 
 def test_a_matrix_in_the_cache_is_cheap_to_multiply():
     """What a race would save on a matrix from memory, it does not on one that is near."""
-    costs = Costs(own_product=1.0)
+    costs = Costs(own_product=1.0, tile=1.0)
     assert costs.stream_of(1_000_000) == costs.near_stream
     assert costs.near_stream < costs.stream_of(4_000_000) < costs.stream
     assert costs.stream_of(100_000_000) == costs.stream

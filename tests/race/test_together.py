@@ -261,6 +261,7 @@ def test_what_races_in_vain_took_is_told(n_jobs, monkeypatch):
     dear = Costs(
         product=1.0,
         own_product=1.0,
+        tile=1.0,
         shared=10.0,
         near_stream=1.0,
         stream=1.0,
@@ -291,6 +292,7 @@ def test_races_that_are_all_won_before_others_are_left_to_products(monkeypatch):
     dear = Costs(
         product=1.0,
         own_product=1.0,
+        tile=1.0,
         shared=10.0,
         near_stream=1.0,
         stream=1.0,

@@ -35,7 +35,8 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     pairs         <- kernels, places
     rows          <- kernels, pairs, places
     passes        <- entries, kernels, places, rows
-    near_best     <- kernels, places, rows, survivors
+    near_best     <- kernels, places, rows
+    many_products <- kernels, near_best, passes, rows
     byte_products <- kernels, near_best, numbers, places, rows
     certain       <- kernels, survivors
     exact         <- certain, rows
@@ -48,7 +49,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     plain         <- maps
     products      <- certain, kernels, near_best, places, plain, rows
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
-    batch         <- certain, kernels, near_best, plain, products, rows
+    batch         <- certain, kernels, many_products, near_best, passes, plain, products, rows
     scored        <- certain, kernels, maps, near_best, passes, plain, products, rows
     scored_batch  <- kernels, near_best, plain, products, rows, scored
     sparse_products <- kernels
@@ -69,6 +70,8 @@ statistics, sample_source, cached_source
 places, pairs, rows, passes, exact
     Entries of atoms from some place on; exact sums of some atoms with some queries, who share what is read; atoms in
     memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
+many_products
+    Products of all atoms with many queries, which are laid out beside each other for it.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 factors

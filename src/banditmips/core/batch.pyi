@@ -26,6 +26,7 @@ def best_of_each(
 
 class PlainBatch(PlainProducts):
     n_queries: int
+    by_tiles: bool
     by_ourselves: bool
     turns: bool
     bytes_first: BytesFirst

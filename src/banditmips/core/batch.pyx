@@ -15,6 +15,7 @@ from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best, PlainProducts, best_by_products, fill_exact, room_for_best
 from banditmips.core.rows cimport Rows
 
+from banditmips.core.passes import rough_sums
 from banditmips.core.plain import without_rows
 
 cnp.import_array()
@@ -115,14 +116,14 @@ cdef class PlainBatch(PlainProducts):
     Attributes
     ----------
     n_queries : int
-    by_ourselves, turns : bool
-        Whether our own loop takes no more than BLAS for all products; and whether that takes less for products of queries
-        with atoms than for those of atoms with queries.
+    by_tiles, by_ourselves, turns : bool
+        Whether our own loop for few queries, or the one for many, takes no more than BLAS for all products; and whether that
+        takes less for products of queries with atoms than for those of atoms with queries.
     bytes_first : BytesFirst
     """
 
     cdef public Py_ssize_t n_queries
-    cdef public bint by_ourselves, turns
+    cdef public bint by_tiles, by_ourselves, turns
     cdef public BytesFirst bytes_first
 
     cdef bint serves(self, cnp.ndarray atoms, cnp.ndarray rows, k, tuple asked):
@@ -154,7 +155,9 @@ cdef class PlainBatch(PlainProducts):
             return None
         close = self.bytes_first.ask(atoms, rows, None, None, n_flat)
         left = rows if close is None else rows[without_rows(close[1])]
-        if len(left) and self.by_ourselves:
+        if len(left) and self.by_tiles:
+            products = rough_sums(Rows([atoms]), np.arange(self.n), left, 0).astype(left.dtype)
+        elif len(left) and self.by_ourselves:
             products = _multiplied(atoms, left)
         elif len(left):
             # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.

@@ -184,21 +184,26 @@ class Costs:
 
     def tiles(self, n_queries: int) -> bool:
         """Whether our own loops for few queries multiply rows with so many as fast as those for many."""
-        n_tiled = n_queries + n_queries % 2  # they take two at a time
-        return n_tiled * self.tile <= min(self.shared + n_queries * self.product, self._own_products_of(4, n_queries))
+        by_blas = self.shared + n_queries * self.product
+        return self._tiles_of(4, n_queries) <= min(by_blas, self._own_products_of(4, n_queries))
 
     def together_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
-        """Return what a float of so many bytes costs for all queries, by BLAS or our own loop."""
+        """Return what a float of so many bytes costs for all queries, by BLAS or our own loops."""
         by_blas = itemsize / 4 * (self.shared_of(itemsize, by_column) + n_queries * self.product)
-        return by_blas if by_column else min(by_blas, self._own_products_of(itemsize, n_queries))
+        if by_column:
+            return by_blas
+        return min(by_blas, self._own_products_of(itemsize, n_queries), self._tiles_of(itemsize, n_queries))
 
     def multiplies_many(self, itemsize: int, n_queries: int) -> bool:
-        """Whether our own loop multiplies floats in C order with so many queries in no more time than BLAS."""
+        """Whether our own loop for many queries multiplies floats in C order in no more time than others."""
         return self._own_products_of(itemsize, n_queries) <= self.together_of(itemsize, n_queries)
 
     def _own_products_of(self, itemsize: int, n_queries: int) -> float:
         lanes = LANES * 4 // itemsize
         return itemsize / 4 * -(-n_queries // lanes) * lanes * self.own_product
+
+    def _tiles_of(self, itemsize: int, n_queries: int) -> float:
+        return itemsize / 4 * (n_queries + n_queries % 2) * self.tile  # they take two at a time
 
     @property
     def one_more(self) -> float:

@@ -17,7 +17,7 @@ from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.many_products import products_with_many
 from banditmips.core.near_best import rounding_units
-from banditmips.core.passes import multiplies_columns, products_of_columns
+from banditmips.core.passes import multiplies_columns, products_of_columns, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
 from banditmips.race.costs import costs
@@ -81,11 +81,13 @@ def sweeps_columns(rows: Rows, n_queries: int) -> bool:
 
 
 def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
-    """Products of floats with several queries, one row for each query: by our own loop, or BLAS, where that takes less.
+    """Products of floats with several queries, one row for each query: by our own loops, or BLAS if that takes less.
 
     BLAS does it whichever way round it is faster.
     """
     rows = Rows([atoms])
+    if rows.are_contiguous and costs().tiles(len(queries)):
+        return rough_sums(rows, np.arange(rows.n), np.ascontiguousarray(queries), PRODUCT).astype(queries.dtype)
     if rows.are_contiguous and costs().multiplies_many(queries.itemsize, len(queries)):
         return products_with_many(rows, np.ascontiguousarray(queries))
     if costs().turns(atoms.itemsize, atoms.strides[1] > atoms.strides[0]):

@@ -77,8 +77,7 @@ def pass_products(
         if not by_tiles:
             _with_squares(rows, queries[0], moments[1])
             return products_with_all(rows.arrays[0], queries)
-    # Floats are multiplied by others in no more time.
-    if by_tiles and not (by_blas and moments is None):
+    if by_tiles and (moments is not None or not by_blas):
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
     if not (by_blas or by_ourselves) or (moments is not None and not rows.are_contiguous):
         return products_of_blocks(rows, queries, moments)
