@@ -119,3 +119,17 @@ def test_a_plain_batch_that_wants_nearly_all_or_more(k, dtype):
         np.testing.assert_array_equal(result.indices, [one.indices for one in alone])
         np.testing.assert_array_equal(result.scores, [one.scores for one in alone])
         np.testing.assert_array_equal(result.n_survivors, [one.n_survivors for one in alone])
+
+
+@pytest.mark.parametrize("n_queries", [2, 4, 24])
+@pytest.mark.parametrize("k", [1, 3])
+def test_products_that_are_too_large_for_floats_are_not_warned_of(n_queries, k):
+    """Whichever loop multiplies so many queries: what overflows is scored in double precision."""
+    rng = np.random.default_rng(0)
+    atoms = (1e18 * rng.normal(size=(40, 3_000))).astype(np.float32)
+    queries = (3e18 * rng.normal(size=(n_queries, 3_000))).astype(np.float32)
+    scores = queries.astype(np.float64) @ atoms.astype(np.float64).T
+    index = bm.BanditMIPS().fit(atoms)
+    for _ in range(2):
+        found = index.search(queries, k)
+        np.testing.assert_array_equal(found.indices, np.argsort(-scores, axis=1)[:, :k])

@@ -155,14 +155,14 @@ cdef class PlainBatch(PlainProducts):
             return None
         close = self.bytes_first.ask(atoms, rows, None, None, n_flat)
         left = rows if close is None else rows[without_rows(close[1])]
-        if len(left) and self.by_tiles:
-            products = rough_sums(Rows([atoms]), np.arange(self.n), left, 0).astype(left.dtype)
-        elif len(left) and self.by_ourselves:
+        if len(left) and self.by_ourselves:
             products = _multiplied(atoms, left)
         elif len(left):
-            # Unlike `matmul`, it says nothing of numbers that are too large, which show afterwards.
             with np.errstate(over="ignore", invalid="ignore"):  # whoever has such a score is named elsewhere
-                products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
+                if self.by_tiles:
+                    products = rough_sums(Rows([atoms]), np.arange(self.n), left, 0).astype(left.dtype)
+                else:
+                    products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
         cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
         cdef Best best = Best.__new__(Best)

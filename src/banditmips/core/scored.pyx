@@ -43,8 +43,8 @@ cdef class ScoredAtoms:
     longest : float
         Norm of the longest atom.
     wider, of_longest, of_centre, of_part : float
-        How many times as wrong as products their scores may be; what a query's norm has more for each unit of its mean; and
-        see above.
+        How many times as wrong as products their scores may be; what a query's norm has more for each unit of `longest`, and
+        of its mean; and see above.
     exponent : int
         Queries are multiplied by a power of two that makes their largest entry this one, for exact scores.
     """
