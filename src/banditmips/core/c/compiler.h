@@ -64,7 +64,7 @@
 #if defined(__clang__)
 #define UNROLLED _Pragma("unroll")
 #elif defined(__GNUC__)
-#define UNROLLED _Pragma("GCC unroll 12")
+#define UNROLLED _Pragma("GCC unroll 16")
 #else
 #define UNROLLED
 #endif

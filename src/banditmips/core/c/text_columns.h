@@ -51,8 +51,8 @@ static void F(columns_moments)(const REAL *first, int64_t gap, int64_t n, int64_
 
 #if BM_VECTOR_BYTES
 #if IS_FLOAT
-enum { N_SUMS = 2 * LANES_f64, ABREAST = 8, BESIDE = 2 /* vectors of rows whose sums are in registers */ };
-enum { MOST_AT_ONCE = BM_VECTOR_BYTES == 64 ? 8 : 4 /* queries whose sums are, too */ };
+enum { N_SUMS = 2 * LANES_f64, ABREAST = 8, BESIDE = 4 /* vectors of rows whose sums are in registers, with one query */ };
+enum { MOST_AT_ONCE = BM_VECTOR_BYTES == 64 ? 8 : 4 /* queries whose sums with two vectors are, too */ };
 #endif
 
 /* What is added to the sums of a lane: terms of its columns, `step` bytes apart, with numbers of some queries, one beside the
@@ -93,23 +93,18 @@ ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int objective, int64_
             store_f64(lane->sums + q * lane->of_query + i + v * LANES_f64, sums[q][v]);
 }
 
-/* The same for n rows. The columns at `next` (unless it is NULL), `gap` bytes apart, are on their way by the time that they
- * are wanted: processors do not guess across pages. */
-ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n, const char *next,
-                                  int64_t gap) {
-    enum { SIZE = sizeof(REAL), TALL = BESIDE * LANES_f64 };
+/* The same for n rows. What follows is not asked for: of one or two queries there is too little to do to hide that, and
+ * processors that read ahead on their own are faster (measured: by a quarter to a third, also where pages are small). */
+ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t n) {
+    const int beside = n_queries == 1 ? BESIDE : 2;
     int64_t i = 0;
-    for (; n - i >= TALL; i += TALL) {
-        for (int c = 0; next && c < count; c++)
-            for (int line = 0; line < TALL * SIZE; line += 64) PREFETCH_LATER(next + c * gap + i * SIZE + line);
-        F(add_vectors)(lane, objective, i, count, n_queries, BESIDE);
-    }
+    for (; n - i >= beside * LANES_f64; i += beside * LANES_f64) F(add_vectors)(lane, objective, i, count, n_queries, beside);
     for (; n - i >= LANES_f64; i += LANES_f64) F(add_vectors)(lane, objective, i, count, n_queries, 1);
     for (; i < n; i++)
         for (int q = 0; q < n_queries; q++) {
             double sum = lane->sums[q * lane->of_query + i];
             for (int c = 0; c < count; c++) {
-                LOAD_UNALIGNED(REAL, x, lane->a + c * lane->step + i * SIZE);
+                LOAD_UNALIGNED(REAL, x, lane->a + c * lane->step + i * (int64_t)sizeof(REAL));
                 LOAD_UNALIGNED(double, y, lane->b + c * lane->next_b + q);
                 sum += objective == BM_SQUARES ? (x - y) * (x - y) : x * y;
                 IN_ORDER(sum);
@@ -119,25 +114,22 @@ ALWAYS_INLINE void F(add_columns)(const struct lane *lane, int objective, int co
 }
 
 /* The same for up to ABREAST columns: all of them, or four or one at a time */
-ALWAYS_INLINE void F(add_for_some)(struct lane lane, int objective, int count, int n_queries, int64_t n, const char *next,
-                                   int64_t gap) {
+ALWAYS_INLINE void F(add_for_some)(struct lane lane, int objective, int count, int n_queries, int64_t n) {
     while (count > 0) {
         const int some = count == ABREAST ? ABREAST : count >= 4 ? 4 : 1;
         if (some == ABREAST)
-            F(add_columns)(&lane, objective, ABREAST, n_queries, n, next, gap);
+            F(add_columns)(&lane, objective, ABREAST, n_queries, n);
         else if (some == 4)
-            F(add_columns)(&lane, objective, 4, n_queries, n, next, gap);
+            F(add_columns)(&lane, objective, 4, n_queries, n);
         else
-            F(add_columns)(&lane, objective, 1, n_queries, n, next, gap);
+            F(add_columns)(&lane, objective, 1, n_queries, n);
         lane.a += some * lane.step, lane.b += some * lane.next_b, count -= some;
-        if (next) next += some * gap;
     }
 }
 
-#define FOR_QUERIES(objective, n_queries)                                                                             \
-    NEVER_INLINE void F(add_##objective##_##n_queries)(const struct lane *lane, int count, int64_t n, const char *next, \
-                                                       int64_t gap) {                                                 \
-        F(add_for_some)(*lane, objective, count, n_queries, n, next, gap);                                            \
+#define FOR_QUERIES(objective, n_queries)                                                               \
+    NEVER_INLINE void F(add_##objective##_##n_queries)(const struct lane *lane, int count, int64_t n) { \
+        F(add_for_some)(*lane, objective, count, n_queries, n);                                         \
     }
 FOR_QUERIES(BM_PRODUCTS, 1)
 FOR_QUERIES(BM_PRODUCTS, 2)
@@ -145,28 +137,20 @@ FOR_QUERIES(BM_PRODUCTS, 4)
 FOR_QUERIES(BM_SQUARES, 1)
 FOR_QUERIES(BM_SQUARES, 2)
 FOR_QUERIES(BM_SQUARES, 4)
-#if BM_VECTOR_BYTES == 64
-FOR_QUERIES(BM_PRODUCTS, 8)
-FOR_QUERIES(BM_SQUARES, 8)
-#endif
 #undef FOR_QUERIES
 
-#define ADD_FOR(n)                                                \
-    while (n_queries >= n) {                                      \
-        if (objective == BM_SQUARES)                              \
-            F(add_BM_SQUARES_##n)(&some, count, rows, next, gap); \
-        else                                                      \
-            F(add_BM_PRODUCTS_##n)(&some, count, rows, next, gap); \
-        n_queries -= n, next = NULL; /* on its way by now */      \
-        some.b += n, some.sums += n * some.of_query;              \
+#define ADD_FOR(n)                                      \
+    while (n_queries >= n) {                            \
+        if (objective == BM_SQUARES)                    \
+            F(add_BM_SQUARES_##n)(&some, count, rows);  \
+        else                                            \
+            F(add_BM_PRODUCTS_##n)(&some, count, rows); \
+        n_queries -= n;                                 \
+        some.b += n, some.sums += n * some.of_query;    \
     }
 
-static void F(add_some_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t rows,
-                                const char *next, int64_t gap) {
+static void F(add_some_columns)(const struct lane *lane, int objective, int count, int n_queries, int64_t rows) {
     struct lane some = *lane;
-#if BM_VECTOR_BYTES == 64
-    ADD_FOR(8)
-#endif
     ADD_FOR(4)
     ADD_FOR(2)
     ADD_FOR(1)
@@ -176,6 +160,8 @@ static void F(add_some_columns)(const struct lane *lane, int objective, int coun
 
 #if !IS_FLOAT
 #if BM_VECTOR_BYTES
+#include "text_tiles.h"
+
 /* Add the terms of n rows from `a` on with columns `from` to `to`, at most a stretch, to the `sums` of each query */
 static void add_stretch(const struct bm_columns *m, int objective, const char *a, int64_t n, const double *b, int n_queries,
                         int64_t from, int64_t to, double *room, double *sums) {
@@ -186,24 +172,23 @@ static void add_stretch(const struct bm_columns *m, int objective, const char *a
     for (int64_t group = from; group < to; group += ABREAST * N_SUMS)
         for (int l = 0; l < N_SUMS && group + l < to; l++) {
             const int64_t j = group + l, n_left = (to - j + N_SUMS - 1) / N_SUMS;
-            const int64_t following = group + ABREAST * (N_SUMS + l); /* those of the next group, as they lie */
             const int count = n_left < ABREAST ? (int)n_left : ABREAST;
-            const char *at = a + j * gap, *next = following + ABREAST <= m->d ? a + following * gap : at;
+            const char *at = a + j * gap;
             lane.a = at, lane.b = b + j * n_queries, lane.sums = room + l * n, lane.step = N_SUMS * gap;
             if (m->dtype == BM_F32 && m->row_stride == sizeof(float))
-                add_some_columns_f32(&lane, objective, count, n_queries, n, next, gap);
+                add_some_columns_f32(&lane, objective, count, n_queries, n);
             else if (m->dtype == BM_F64 && m->row_stride == sizeof(double))
-                add_some_columns_f64(&lane, objective, count, n_queries, n, next, gap);
+                add_some_columns_f64(&lane, objective, count, n_queries, n);
             else if (m->dtype == BM_F32 || (m->dtype >= BM_F16 && m->dtype <= BM_U16)) {
                 /* Their numbers are floats, which take half of the room of doubles. */
                 float *const floats = (float *)wide;
                 for (int c = 0; c < count; c++) to_f32(m->dtype, at + c * lane.step, m->row_stride, n, floats + c * n);
                 lane.a = (const char *)floats, lane.step = n * (int64_t)sizeof *floats;
-                add_some_columns_f32(&lane, objective, count, n_queries, n, NULL, 0);
+                add_some_columns_f32(&lane, objective, count, n_queries, n);
             } else {
                 for (int c = 0; c < count; c++) to_f64(m->dtype, at + c * lane.step, m->row_stride, n, wide + c * n);
                 lane.a = (const char *)wide, lane.step = n * (int64_t)sizeof *wide;
-                add_some_columns_f64(&lane, objective, count, n_queries, n, NULL, 0);
+                add_some_columns_f64(&lane, objective, count, n_queries, n);
             }
         }
     /* As sum_in_order does */
@@ -237,6 +222,14 @@ static void columns_exact(const struct bm_columns *m, int objective, const doubl
                           double *sums) {
     const int64_t most = BM_COLUMN_ROWS / n_queries, n_blocks = (m->n + most - 1) / most;
     memset(sums, 0, (size_t)(n_queries * m->n) * sizeof *sums);
+#if BM_VECTOR_BYTES
+    if (n_queries >= TILES_FROM && m->n >= tile_vectors(n_queries) * LANES_f64 && is_for_tiles(m->dtype) &&
+        m->row_stride == tile_itemsize(m->dtype)) {
+        for (int64_t from = 0; from < m->d; from += BM_STRETCH)
+            add_tiles(m, objective, b, n_queries, from, m->d - from < BM_STRETCH ? m->d : from + BM_STRETCH, sums);
+        return;
+    }
+#endif
     for (int64_t block = 0; block < n_blocks; block++) {
         const int64_t first = m->n * block / n_blocks, last = m->n * (block + 1) / n_blocks;
         const char *a = (const char *)m->base + first * m->row_stride;

@@ -36,14 +36,15 @@ ALWAYS_INLINE void add_rough_vector(const struct rough_columns *of, int dtype, i
     if (has_squares) store_f32(of->squares + i, square);
 }
 
-/* The same for n rows. The columns that follow are on their way by the time that they are wanted: processors do not guess
- * across pages. */
+/* The same for n rows. With several queries there is enough to do to hide that the columns that follow are asked for, since
+ * processors do not guess across pages; with one or two they are faster on their own (measured: by a quarter to a third). */
 ALWAYS_INLINE void add_rough_columns(const struct rough_columns *of, int dtype, int count, int n_queries, int has_squares,
                                      int64_t n) {
     const int64_t size = itemsize_f32(dtype), line = 64 / size;
+    const int asks = n_queries > 2;
     int64_t i = 0;
     for (; n - i >= LANES_f32; i += LANES_f32) {
-        if (i % line == 0)
+        if (asks && i % line == 0)
             for (int c = 0; c < count; c++) PREFETCH_LATER(of->a + (count + c) * of->gap + i * size);
         add_rough_vector(of, dtype, count, n_queries, has_squares, i, LANES_f32);
     }
