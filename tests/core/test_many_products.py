@@ -22,13 +22,15 @@ def errors(products, atoms, queries):
     return np.abs(products - others @ wide.T) / norms / np.finfo(products.dtype).eps
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u1", "i2", "i4"])
 @pytest.mark.parametrize(
-    ("n", "d", "m"), [(1, 1, 1), (5, 3, 2), (13, 100, 17), (30, 513, 64), (1_030, 40, 70), (12, 9_000, 33)]
+    ("n", "d", "m"),
+    [(1, 1, 1), (5, 3, 2), (13, 100, 17), (30, 513, 64), (1_030, 40, 70), (12, 9_000, 33), (140, 30, 300)],
 )
-def test_products_are_those_of_numpy(dtype, n, d, m):
+def test_products_are_those_of_numpy(dtype, n, d, m, order):
     rng = np.random.default_rng(n)
-    atoms = (20 * rng.random((n, d))).astype(dtype)
+    atoms = np.asarray(20 * rng.random((n, d)), order=order).astype(dtype)
     queries = rng.normal(size=(m, d)).astype(np.float64 if dtype in ("f8", "i4") else np.float32)
     found = products_with_many(Rows([atoms]), queries)
     assert found.shape == (m, n)
@@ -46,13 +48,26 @@ def test_rows_of_several_arrays_and_with_gaps_between_them():
     assert (errors(products_with_many(rows, queries), atoms, queries) <= 4.0).all()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1"])
+def test_some_columns_of_a_matrix(dtype):
+    """Of which there are others between them, behind them, or before."""
+    rng = np.random.default_rng(0)
+    whole = np.asfortranarray(rng.integers(-9, 9, size=(200, 900))).astype(dtype)
+    queries = rng.normal(size=(20, 300)).astype("f8" if dtype == "f8" else "f4")
+    for atoms in (whole[3:170, 5:305], whole[::2, ::3], whole[::-1, 899:599:-1], whole[-1:, :300]):
+        rows = Rows([atoms])
+        assert rows.are_columns
+        assert (errors(products_with_many(rows, queries), atoms, queries) <= 4.0).all()
+
+
 def test_nothing_to_multiply_and_what_does_not_fit():
     rows = Rows([np.ones((3, 5), dtype=np.float32)])
     assert products_with_many(rows, np.ones((0, 5), dtype=np.float32)).shape == (0, 3)
     with pytest.raises(ValueError, match="5 entries of type float32"):
         products_with_many(rows, np.ones((2, 4), dtype=np.float32))
+    columns = np.ones((5, 3), dtype=np.float32).T
     with pytest.raises(ValueError, match="contiguous"):
-        products_with_many(Rows([np.ones((5, 3), dtype=np.float32).T]), np.ones((2, 5), dtype=np.float32))
+        products_with_many(Rows([columns, columns]), np.ones((2, 5), dtype=np.float32))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +78,9 @@ def test_rounding_stays_within_what_is_taken_for_it(kind, d):
     queries, rows = KINDS[kind](rng, (20, d)).astype(np.float32), Rows([atoms])
     limit = rounding_units(True, d)
     assert errors(products_with_many(rows, queries), atoms, queries).max() <= 4.0
-    by_columns = products_of_columns(Rows([np.asfortranarray(atoms)]), queries)
+    turned = Rows([np.asfortranarray(atoms)])
+    assert errors(products_with_many(turned, queries), atoms, queries).max() <= 4.0
+    by_columns = products_of_columns(turned, queries)
     alone = np.stack([rows.rough_products(query, 0, 60) for query in queries])
     for products in (by_columns, alone, queries @ atoms.T, (atoms @ queries.T).T):
         assert errors(products, atoms, queries).max() <= limit / 1.25

@@ -294,6 +294,7 @@ def test_columns_that_our_own_loop_multiplies_in_less_time_are_not_rounded(dtype
     atoms, queries = normal(n=600, d=400, m=16)
     atoms = np.asfortranarray((20.0 * atoms).astype(dtype))
     cheap = {"byte_batch": 0.0, "byte_row": 0.0, "byte_interval": 0.0, "product": 1.0, "convert": 1.0, "shared": 1.0}
+    cheap["own_product"] = 1.0
     for sweep, are_rounded in ((0.001, False), (100.0, True)):
         here = Costs(column_sweep=sweep, near_column_sweep=sweep, more_column_sweep=sweep, **cheap)
         for module in ("full", "rounded"):

@@ -36,7 +36,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     rows          <- kernels, pairs, places
     passes        <- entries, kernels, places, rows
     near_best     <- kernels, places, rows
-    many_products <- kernels, near_best, passes, rows
+    many_products <- kernels, near_best, passes, places, rows
     byte_products <- kernels, near_best, numbers, places, rows
     certain       <- kernels, survivors
     exact         <- certain, rows
@@ -71,7 +71,7 @@ places, pairs, rows, passes, exact
     Entries of atoms from some place on; exact sums of some atoms with some queries, who share what is read; atoms in
     memory, of any dtype and order; rough sums of all of them in one reading; exact scores.
 many_products
-    Products of all atoms with many queries, which are laid out beside each other for it.
+    Products of all atoms with many queries, which are laid out beside each other for it, or some columns of atoms are.
 byte_products
     Estimates of all scores of a batch's queries from atoms and queries that are rounded to bytes.
 factors

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from banditmips._version import __version__
-from banditmips.core.many_products import LANES
+from banditmips.core.many_products import LANES, MOST_SHARING
 
 __all__ = ["Costs", "costs", "measure_costs"]
 
@@ -41,10 +41,10 @@ class Costs:
         A value of one of many rows that are read for exact scores where all of them are wanted, from the processor's
         cache; a cache line of which one is wanted, besides; and a value for one more query that wants it. The same of
         all rows, for their exact norms and means.
-    product, shared, own_product
+    product, shared, own_product, own_column
         A value multiplied by BLAS for one of many queries at once; and what it takes once for all of them, to be read
-        and laid out anew. The same of atoms in C order for one of many queries by our own loop, which takes them as
-        they lie.
+        and laid out anew. The same for one of many queries by our own loop, which takes atoms in C order as they lie;
+        and what a value of those in Fortran order takes once for all queries, to be copied.
     turned, turned_columns, wide_turned, wide_turned_columns
         What products of queries with atoms take by BLAS, as a part of those of atoms with queries, which are the same
         the other way round: of atoms in C order and in Fortran order, in single and in double precision.
@@ -99,6 +99,7 @@ class Costs:
     product: float = 0.03
     shared: float = 0.3
     own_product: float = 0.02
+    own_column: float = 0.3
     turned: float = 1.3
     turned_columns: float = 0.7
     wide_turned: float = 0.7
@@ -162,11 +163,12 @@ class Costs:
         return n_full * times[0] + (times[1] if n_left else 0.0)
 
     def column_products_of(self, n_values: int, itemsize: int, n_queries: int) -> float:
-        """Return what a value of up to four bytes costs by BLAS, for all queries."""
+        """Return what a value of up to four bytes costs by BLAS or our own loop for many queries, for all queries."""
         convert = self.convert if itemsize < 4 else 0.0
         if n_queries == 1:
             return convert + self.column_stream_of(n_values)
-        return convert + self.shared_of(4, by_column=True) + n_queries * self.product
+        by_blas = convert + self.shared_of(4, by_column=True) + n_queries * self.product
+        return min(by_blas, self._own_products_of(4, n_queries, by_column=True))
 
     def cell_of(self, n_bytes: int) -> float:
         """Return what a cell costs if all codes take so many bytes."""
@@ -190,15 +192,21 @@ class Costs:
     def together_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
         """Return what a float of so many bytes costs for all queries, by BLAS or our own loops."""
         by_blas = itemsize / 4 * (self.shared_of(itemsize, by_column) + n_queries * self.product)
+        own = min(by_blas, self._own_products_of(itemsize, n_queries, by_column))
+        return own if by_column else min(own, self._tiles_of(itemsize, n_queries))
+
+    def multiplies_many(self, itemsize: int, n_queries: int, by_column: bool = False, converts: bool = False) -> bool:
+        """Whether our own loop for many queries multiplies floats in no more time than others.
+
+        Numbers that are no floats it `converts` where it copies columns, and BLAS needs them converted before.
+        """
+        others = self.together_of(itemsize, n_queries, by_column) + (self.convert if converts else 0.0)
+        return n_queries > 1 and self._own_products_of(itemsize, n_queries, by_column) <= others
+
+    def _own_products_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
         if by_column:
-            return by_blas
-        return min(by_blas, self._own_products_of(itemsize, n_queries), self._tiles_of(itemsize, n_queries))
-
-    def multiplies_many(self, itemsize: int, n_queries: int) -> bool:
-        """Whether our own loop for many queries multiplies floats in C order in no more time than others."""
-        return self._own_products_of(itemsize, n_queries) <= self.together_of(itemsize, n_queries)
-
-    def _own_products_of(self, itemsize: int, n_queries: int) -> float:
+            n_copies = -(-n_queries // MOST_SHARING)
+            return itemsize / 4 * (n_copies * self.own_column + n_queries * self.own_product)
         lanes = LANES * 4 // itemsize
         return itemsize / 4 * -(-n_queries // lanes) * lanes * self.own_product
 
@@ -230,11 +238,17 @@ class Costs:
         double = self.wide_turned_columns if by_column else self.wide_turned
         return single if itemsize == 4 else double
 
-    def columns_of(self, n_values: int, n_queries: int = 1) -> float:
-        """Return what a value costs our own loop over columns that adds up in double precision, for all queries."""
+    def columns_of(self, n_values: int, n_queries: int = 1, itemsize: int = 4) -> float:
+        """Return what four bytes cost our own loop over columns that adds up in double precision, for all queries.
+
+        A value of eight takes no longer to be multiplied once more than one of four; and a shorter one, which is
+        converted in registers, as long as from the cache, because less of it is read.
+        """
         n_readings = self.readings(n_queries)
-        once = _between(self.near_columns, self.columns, n_values)
-        return n_readings * once + (n_queries - n_readings) * min(self.more_columns, once)
+        once = _between(self.near_columns, self.columns, n_values * itemsize // 4)
+        if itemsize < 4:
+            once = self.near_columns
+        return n_readings * once + (n_queries - n_readings) * min(self.more_columns, once) * 4 / max(itemsize, 4)
 
     @staticmethod
     def readings(n_queries: int) -> int:
@@ -243,9 +257,7 @@ class Costs:
 
     def by_columns(self, n: int, d: int, itemsize: int, k: int) -> bool:
         """Whether exact products of all columns take less than rough ones and, after them, the rows of the best k."""
-        rough, exact = self.column_products_of(n * d, itemsize, 1), self.columns_of(n * d)
-        if itemsize < 4:
-            exact += self.convert
+        rough, exact = self.column_products_of(n * d, itemsize, 1), self.columns_of(n * d, 1, itemsize)
         if itemsize <= 4:
             rough = self.column_sweep_of(n * d, itemsize)
         return n * exact <= n * rough + self.entries_apart(n, d, itemsize, k + 1, k + 1)

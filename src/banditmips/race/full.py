@@ -30,6 +30,7 @@ __all__ = [
     "column_time",
     "come_from_memory",
     "exact_sums",
+    "is_for_many",
     "multiply",
     "products_with_all",
     "products_with_one",
@@ -80,6 +81,16 @@ def sweeps_columns(rows: Rows, n_queries: int) -> bool:
     return n_queries == 1 or costs().sweeps_columns(rows.n * rows.d, rows.arrays[0].itemsize, n_queries)
 
 
+def is_for_many(rows: Rows, queries: NDArray[Any]) -> bool:
+    """Whether our own loop for many queries multiplies these in no more time than others."""
+    if rows.are_contiguous:
+        return costs().multiplies_many(queries.itemsize, len(queries))
+    converts = not can_use_blas(rows.arrays[0])
+    return rows.are_columns and costs().multiplies_many(
+        queries.itemsize, len(queries), by_column=True, converts=converts
+    )
+
+
 def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
     """Products of floats with several queries, one row for each query: by our own loops, or BLAS if that takes less.
 
@@ -88,7 +99,7 @@ def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
     rows = Rows([atoms])
     if rows.are_contiguous and costs().tiles(len(queries)):
         return rough_sums(rows, np.arange(rows.n), np.ascontiguousarray(queries), PRODUCT).astype(queries.dtype)
-    if rows.are_contiguous and costs().multiplies_many(queries.itemsize, len(queries)):
+    if is_for_many(rows, queries):
         return products_with_many(rows, np.ascontiguousarray(queries))
     if costs().turns(atoms.itemsize, atoms.strides[1] > atoms.strides[0]):
         return np.asarray(queries @ atoms.T)
@@ -150,8 +161,10 @@ def _take_less(rows: Rows, n_queries: int, close: NDArray[np.int64]) -> bool:
 
 def column_time(rows: Rows, n_queries: int) -> float:
     """Nanoseconds of a number of columns that are added up exactly for so many queries, and converted, if need be."""
-    by_column = costs().columns_of(rows.n * rows.d, n_queries)
-    return by_column if can_use_blas(rows.arrays[0]) else by_column + costs().readings(n_queries) * costs().convert
+    by_column = costs().columns_of(rows.n * rows.d, n_queries, rows.arrays[0].itemsize)
+    if can_use_blas(rows.arrays[0]) or multiplies_columns(rows):
+        return by_column
+    return by_column + costs().readings(n_queries) * costs().convert
 
 
 def come_from_memory(rows: Rows) -> bool:

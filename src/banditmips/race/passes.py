@@ -7,6 +7,7 @@ each score that follows may be wrong: whoever is not beaten for certain gets an 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from banditmips.core.passes import (
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas, multiply, products_with_all, sweeps_columns
+from banditmips.race.full import can_use_blas, is_for_many, multiply, products_with_all, sweeps_columns
 from banditmips.race.rules import OBJECTIVE_CODES
 
 __all__ = ["close_by_differences", "pass_products", "products_of_blocks", "rounding_of_sums"]
@@ -68,7 +69,7 @@ def pass_products(
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries))
-    by_ourselves = rows.are_contiguous and len(queries) > 1 and costs().multiplies_many(queries.itemsize, len(queries))
+    by_ourselves = is_for_many(rows, queries)
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])
     if moments is not None and not totals and by_blas and gives_squares(rows):
@@ -79,10 +80,13 @@ def pass_products(
             return products_with_all(rows.arrays[0], queries)
     if by_tiles and (moments is not None or not by_blas):
         return _sums(rows, queries, PRODUCT, moments).astype(queries.dtype)
-    if not (by_blas or by_ourselves) or (moments is not None and not rows.are_contiguous):
+    has_moments = moments is None or rows.are_contiguous or (by_blas and rows.are_columns)
+    if not ((by_blas or by_ourselves) and has_moments):
         return products_of_blocks(rows, queries, moments)
-    if moments is not None:
+    if moments is not None and rows.are_contiguous:
         _sums(rows, queries[:1], PRODUCT, moments)
+    elif moments is not None:
+        in_pieces(partial(_add_moments, rows.arrays[0], moments), rows.n, max(1, _LEAST_SUMMED // rows.d))
     parts = [products_with_all(array, queries) for array in rows.arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -128,6 +132,10 @@ def products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.fl
 
     in_pieces(work, rows.n, max(1, _BLOCK // rows.d))
     return products.astype(queries.dtype)
+
+
+def _add_moments(array: NDArray[Any], moments: NDArray[np.float64], start: int, stop: int) -> None:
+    moments[:, start:stop] = _moments(array[start:stop])
 
 
 def _moments(block: NDArray[Any]) -> NDArray[np.float64]:

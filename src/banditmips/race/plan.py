@@ -57,7 +57,7 @@ def full_time(
     costs: Costs, n: int, d: int, itemsize: int, by_blas: bool, n_queries: int = 1, contiguous: bool = True
 ) -> float:
     """Nanoseconds of all products for one of so many queries, which BLAS would answer together."""
-    value = costs.stream_of(n * d, by_blas) if contiguous else costs.columns_of(n * d)
+    value = costs.stream_of(n * d, by_blas) if contiguous else costs.columns_of(n * d, 1, itemsize)
     value *= itemsize / 4
     if not by_blas:
         value = max(value, costs.convert)

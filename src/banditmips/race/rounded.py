@@ -269,6 +269,8 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
         return _WORTHWHILE * here.column_sweep_of(n_values, dtype.itemsize, n_queries)
     if dtype.kind == "f" and dtype.itemsize >= 4:
         return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
+    if not rows.are_contiguous and dtype.itemsize < 4:
+        return _WORTHWHILE * here.column_products_of(n_values, dtype.itemsize, n_queries)
     if here.tiles(n_queries):  # for few of them nobody converts
         return _WORTHWHILE * (here.convert + n_queries * here.tile)
     return time_by_blas(here, dtype.itemsize, n_queries, here.convert)

@@ -88,11 +88,19 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
         work = partial(close.pair_sums, np.tile(some, m), begins, np.ones((m, _N), dtype=np.float32), 0)
         return _best_time(work, 10) / (_N * some.size)
 
+    part = Rows([tall[:, : n_columns // 4]])
+
+    def copied(m: int) -> float:
+        queries = np.ones((m, n_columns // 4), dtype=np.float32)
+        return _best_time(partial(products_with_many, part, queries), 2) / part.arrays[0].size
+
+    few_copied, many_copied = copied(16), copied(64)
     near_sweep = _best_time(lambda: close.rough_products(entries, 0, n_near), 10) / (_N * n_near)
     eight_near = _best_time(lambda: products_of_columns(close, np.ones((8, _N), dtype=np.float32)), 10) / (_N * n_near)
     every, lone, shared = of_pairs(1, 1), of_pairs(16, 1), of_pairs(1, 5)
     return {
         "columns": columns,
+        "own_column": max(few_copied - (many_copied - few_copied) / 3, 0.1 * few_copied),
         "more_columns": max(eight - columns, 0.1 * eight) / 7,
         "apart": every,
         "apart_line": max(lone - every, 0.1 * lone),

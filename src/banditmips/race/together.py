@@ -216,10 +216,12 @@ class Together:
         n_wanted = n * (1.0 - (1.0 - min(self._k / n, 1.0)) ** n_queries)
         after = here.entries_apart(n, d, itemsize, n_wanted, wanted)
         one, readable = here.column_stream_of(n * d), can_use_blas(rows.arrays[0])
-        together = here.shared_of(max(itemsize, 4), by_column=True) + n_queries * here.product
+        wide = max(itemsize, 4)
+        together = here.together_of(wide, n_queries, by_column=True) * 4 / wide
         rough = n * (min(together, n_queries * one) + (0.0 if readable else here.convert))
         if multiplies_columns(rows):
-            rough = min(rough, n * here.column_sweep_of(n * d, itemsize, n_queries))
+            by_products = here.column_products_of(n * d, itemsize, n_queries)
+            rough = min(rough, n * by_products, n * here.column_sweep_of(n * d, itemsize, n_queries))
         if self._may_ask_bytes and can_round(rows):
             shared, own = times_by_bytes(rows, n_queries, self._k)
             rough = min(rough, (shared + n_queries * own) / d * 4 / max(itemsize, 4))

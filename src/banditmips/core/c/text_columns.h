@@ -223,8 +223,7 @@ static void columns_exact(const struct bm_columns *m, int objective, const doubl
     const int64_t most = BM_COLUMN_ROWS / n_queries, n_blocks = (m->n + most - 1) / most;
     memset(sums, 0, (size_t)(n_queries * m->n) * sizeof *sums);
 #if BM_VECTOR_BYTES
-    if (n_queries >= TILES_FROM && m->n >= tile_vectors(n_queries) * LANES_f64 && is_for_tiles(m->dtype) &&
-        m->row_stride == tile_itemsize(m->dtype)) {
+    if (are_for_tiles(m, n_queries)) {
         for (int64_t from = 0; from < m->d; from += BM_STRETCH)
             add_tiles(m, objective, b, n_queries, from, m->d - from < BM_STRETCH ? m->d : from + BM_STRETCH, sums);
         return;

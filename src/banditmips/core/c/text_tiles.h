@@ -4,8 +4,6 @@
  * and what is loaded of a column serves all queries. They are added in the order of sums_of, to the bit.
  */
 
-enum { TILES_FROM = 3 /* queries: one or two are better served column by column */ };
-
 /* Vectors of rows: all their sums with so many queries stay in registers */
 ALWAYS_INLINE int tile_vectors(int n_queries) { return BM_VECTOR_BYTES == 64 && n_queries < 8 ? 4 : 2; }
 
@@ -18,7 +16,6 @@ struct tile {
     int64_t next_b;
 };
 
-ALWAYS_INLINE int is_for_tiles(int dtype) { return dtype == BM_F64 || (dtype >= BM_F32 && dtype <= BM_U8); }
 ALWAYS_INLINE int64_t tile_itemsize(int dtype) { return dtype == BM_F64 ? 8 : itemsize_f32(dtype); }
 
 ALWAYS_INLINE void load_tile(int dtype, const char *p, int n_vectors, v_f64 *x) {
@@ -126,4 +123,13 @@ static void add_tiles(const struct bm_columns *m, int objective, const double *b
                 for (int64_t r = i - first; r < rows; r++) sums[(done + q) * m->n + first + r] += found[q * rows + r];
         }
     }
+}
+
+/* Whether that takes less than going column by column: not of floats with one or two queries, since processors read ahead
+ * along columns; other numbers are converted in registers here, and there before. */
+static int are_for_tiles(const struct bm_columns *m, int n_queries) {
+    const int is_float = m->dtype == BM_F32 || m->dtype == BM_F64;
+    const int is_short = m->dtype == BM_F16 || m->dtype == BM_I8 || m->dtype == BM_U8;
+    return (is_short || (is_float && n_queries > 2)) && m->row_stride == tile_itemsize(m->dtype) &&
+           m->n >= tile_vectors(n_queries) * LANES_f64;
 }
