@@ -187,7 +187,7 @@ def _bare_kind(
     assert isinstance(store, DenseStore)
     if m == 1:
         return scores_kind(atom_set, dtype, k, options, asked, checked)
-    if m > TOGETHER or not store.array.flags.c_contiguous or store.rows is None or come_from_memory(store.rows):
+    if m > TOGETHER or store.rows is None or come_from_memory(store.rows):
         return None
     return batch_kind(atom_set, dtype, m, k, options, asked, checked)
 
@@ -266,8 +266,8 @@ def _scored_batch(
     m, store = len(queries), atom_set.store
     if m > TOGETHER or not isinstance(store, DenseStore) or store.rows is None:
         return None
-    # Rows that come from memory, or whose numbers lie apart, are read once for all queries that want them, elsewhere.
-    if not store.rows.are_contiguous or come_from_memory(store.rows):
+    # Rows that come from memory are read once for all queries that want them, elsewhere.
+    if not (store.rows.are_contiguous or store.rows.are_columns) or come_from_memory(store.rows):
         return None
     in_vain = atom_set.prepared.setdefault("scored in vain", set())
     if (k, options.objective, m) in in_vain or atom_set.facts is None or not has_scores(atom_set, options):

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -14,6 +15,7 @@ from banditmips.core.passes import look_at_some
 from banditmips.core.rows import Rows
 from banditmips.core.scored import PlainScores
 from banditmips.core.scored_batch import ScoresBatch
+from banditmips.race.costs import Costs
 
 OBJECTIVES = ["inner_product", "cosine", "correlation", "neg_sqeuclidean"]
 N, D = 90, 1_300
@@ -97,15 +99,19 @@ def test_one_query_is_one_call_with_the_same_result(objective, dtype, order, mon
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1"])
-def test_a_small_batch_is_one_call_with_the_answers_of_each_query(objective, dtype, monkeypatch):
-    atoms, queries = numbers(1, dtype)
+@pytest.mark.parametrize(("order", "columns"), [("C", 1.0), ("F", 1e-6), ("F", 1e6)])
+def test_a_small_batch_is_one_call_with_the_answers_of_each_query(objective, dtype, order, columns, monkeypatch):
+    told = replace(Costs(), columns=columns, near_columns=columns, more_columns=columns, column_facts=1e-6)
+    for module in ("full", "together"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: told)
+    atoms, queries = numbers(1, dtype, order)
     mask = np.arange(N) % 3 == 0
     for k, given, out in product((1, 7), ("f4", "f8"), (None, mask)):
         batch = queries.astype(given)
         alone = [bm.search(atoms, query, k=k, objective=objective, mask=out) for query in batch]
         bm.search(atoms, batch, k=k, objective=objective, mask=out)
         assert any(isinstance(kind, ScoresBatch) for kind in _direct.plain_kinds) or (
-            objective == "inner_product" and dtype == given and out is None
+            objective == "inner_product" and dtype == given and out is None and order == "C"
         )
         with monkeypatch.context() as other:
             elsewhere(other)

@@ -1,5 +1,6 @@
 """Plain searches of an index for scores that follow from all products: the answers of the long way."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import banditmips as bm
 from banditmips.core.scored import PlainScores
 from banditmips.core.scored_batch import ScoresBatch
+from banditmips.race.costs import Costs
 
 N, D = 90, 700
 OBJECTIVES = ("inner_product", "cosine", "correlation", "neg_sqeuclidean")
@@ -172,20 +174,25 @@ def test_queries_out_of_the_ordinary(objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1"])
-@pytest.mark.parametrize("by_bytes", [False, True])
-def test_small_batches(objective, dtype, by_bytes, monkeypatch):
+@pytest.mark.parametrize("by", ["row", "row, bytes", "column", "column, bytes", "exact columns"])
+def test_small_batches(objective, dtype, by, monkeypatch):
     """Batches in one compiled call, or by bytes from there: what queries alone give, to the bit."""
+    by_bytes, columns = "bytes" in by, 1e-6 if "exact" in by else 1e6
     monkeypatch.setattr("banditmips.race.scored.most_peaked", lambda *_: np.inf if by_bytes else 0.0)
+    told = replace(Costs(), columns=columns, near_columns=columns, more_columns=columns, column_facts=1e-6)
+    for module in ("full", "together"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: told)
     atoms, queries = numbers(11, level=0.0 if dtype == "i1" else 1.0)
-    atoms = (20.0 * atoms if dtype == "i1" else atoms).astype(dtype)
+    atoms = np.asarray(20.0 * atoms if dtype == "i1" else atoms, order="C" if "row" in by else "F").astype(dtype)
     mask = np.arange(N) % 5 == 0
     for given, k, taken in product(("f4", "f8"), (1, 4), (None, mask)):
         index = bm.BanditMIPS(objective=objective).fit(atoms)
         rows = queries.astype(given)
         first = index.search(rows, k=k, mask=taken)
         batches = [kind for kind in kinds_of(index) if isinstance(kind, ScoresBatch)]
-        served_elsewhere = objective == "inner_product" and dtype == given and taken is None
+        served_elsewhere = objective == "inner_product" and dtype == given and taken is None and "row" in by
         assert batches or served_elsewhere
+        assert served_elsewhere or batches[0].by_columns == ("exact" in by)
         found = index.search(rows, k=k, mask=taken)
         for name in ("indices", "scores", "n_multiplies", "n_survivors", "n_rounds", "delta_spent", "bytes_read"):
             assert np.array_equal(getattr(found, name), getattr(first, name))

@@ -30,7 +30,7 @@ cdef struct Looked:
 
 
 cdef class ScoresBatch(PlainScores):
-    """One kind of batch of so many queries to atoms that lie row after row and are not far away.
+    """One kind of batch of so many queries to atoms that lie row after row, or column after column, and are not far away.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ cdef class ScoresBatch(PlainScores):
         for t in range(m):
             (<double*> cnp.PyArray_DATA(norms))[t] = looked[t].norm
         cdef ScoredAtoms scored = ScoredAtoms(Rows([atoms])) if self.known is None else self.known
-        by_bytes = self.bytes_first.ask(atoms, rows, norms, mask, n_flat)
-        close = self._close_of_all(scored, rows, by_bytes, out, looked)
+        by_bytes = None if self.by_columns else self.bytes_first.ask(atoms, rows, norms, mask, n_flat)
+        close = self._everybody(out) if self.by_columns else self._close_of_all(scored, rows, by_bytes, out, looked)
         if close is None:
             return None
         if self.scales and not (self._find_lengths(rows, looked) and self._find_norms(scored, close[0], looked)):
@@ -131,6 +131,16 @@ cdef class ScoresBatch(PlainScores):
             looked[t].size = ldexp(looked[t].size, looked[t].exponent)
         return True
 
+    cdef object _everybody(self, const uint8_t* out):
+        """The rows that take part, for each query."""
+        cdef Py_ssize_t t, n_left = 0
+        some = np.empty(self.n, dtype=np.int64)
+        cdef int64_t[::1] rows = some
+        for t in range(self.n):
+            rows[n_left] = t
+            n_left += out == NULL or not out[t]
+        return np.tile(some[:n_left], self.n_queries), n_left * np.arange(self.n_queries + 1)
+
     cdef object _close_of_all(
         self, ScoredAtoms scored, cnp.ndarray rows, by_bytes, const uint8_t* out, const Looked* looked
     ):
@@ -185,16 +195,22 @@ cdef class ScoresBatch(PlainScores):
         cdef Room room = Room((self.d + self.n) * sizeof(double))
         cdef double* wide = <double*> room.start
         cdef double* sums = wide + self.d
-        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT
+        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, lie_apart = not scored.rows.are_contiguous
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
         cdef const int64_t[::1] close = wanted[0], begins = wanted[1]
+        cdef const double[::1] of_all
         cdef const int64_t* some
         cdef Py_ssize_t t, n_close
+        if lie_apart:
+            of_all = self._sums_apart(scored.rows, rows, wanted, looked)
         for t in range(self.n_queries):
             some, n_close = &close[0] + begins[t], begins[t + 1] - begins[t]
-            with nogil:
-                self.widen(query, is_single, looked[t].exponent if self.scales else 0, wide)
-                scored.rows.fill_sums(some, n_close, wide, self.objective, sums)
+            if lie_apart:
+                memcpy(sums, &of_all[begins[t]], n_close * sizeof(double))
+            else:
+                with nogil:
+                    self.widen(query, is_single, looked[t].exponent if self.scales else 0, wide)
+                    scored.rows.fill_sums(some, n_close, wide, self.objective, sums)
             if self.scales:
                 self.scale(scored, some, begins[t], n_close, looked[t].size, -self.d * looked[t].mean, sums)
             best.count = 0
@@ -203,3 +219,23 @@ cdef class ScoresBatch(PlainScores):
             best._indices, best._scores = best._indices + best.k, best._scores + best.k
             query += self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
         return True
+
+    cdef object _sums_apart(self, Rows atoms, cnp.ndarray rows, wanted, const Looked* looked):
+        """Exact sums of all wanted rows, whose numbers lie apart: what is read of them serves all queries."""
+        close, begins = wanted
+        cdef Py_ssize_t t
+        powers = np.zeros(self.n_queries, dtype=np.int64)
+        if self.scales:
+            for t in range(self.n_queries):
+                powers[t] = looked[t].exponent
+        # Sums with floats are neither too large nor too small in double precision, before or after.
+        cdef bint scaled_before = self.scales and not (self.single and cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT)
+        taken = rows * np.ldexp(1.0, powers)[:, np.newaxis] if scaled_before else rows
+        if self.by_columns:
+            sums = atoms.sums_of_columns(taken.astype(np.float64, copy=False), 0, self.n, self.objective)
+            sums = np.take(sums, close[begins[0] : begins[1]], axis=1).reshape(-1)
+        else:
+            sums = atoms.pair_sums(close, begins, taken, self.objective)
+        if self.scales and not scaled_before:
+            sums = np.ldexp(sums, np.repeat(powers, np.diff(begins)))
+        return sums

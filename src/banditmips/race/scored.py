@@ -25,7 +25,7 @@ from banditmips.race.ranking import Factors, Ranking, lengths_of
 from banditmips.race.rounded import Ranked, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
 from banditmips.race.situation import MOST_LEVEL, WITHOUT_LENGTHS, good_exponents, less_its_level, less_their_levels
-from banditmips.race.together import MOST_CLOSE
+from banditmips.race.together import MOST_CLOSE, Together
 from banditmips.race.wanted import facts_of_wanted
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def prepare_scores(kind: PlainScores, atoms: AtomSet, k: int, options: Options) 
         kind.lengths = partial(lengths_of, objective=objective)
         kind.level = less_their_levels if objective == "correlation" else None
         kind.bytes_first = bytes_first(rows, kind.n_queries, k, options)
+        kind.by_columns = Together(atoms, k, options).exact_by_columns(kind.n_queries)
         if is_bare and objective == "correlation":
             kind.bytes_first.most_peaked = 0.0  # of means bytes tell nothing
         elif not is_product:

@@ -195,7 +195,7 @@ class Together:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
         """Rows that can be among the best of each query, where they begin, and how many products of bytes have left."""
         n_close = np.zeros(len(queries), dtype=np.int64)
-        by_columns = self._exact_by_columns(len(queries))
+        by_columns = self.exact_by_columns(len(queries))
         by_bytes = self._close_by_bytes(queries, measured, excluded) if asks_bytes and not by_columns else None
         if by_columns:
             close = self._everybody(len(queries), excluded)
@@ -206,7 +206,7 @@ class Together:
             close = self._with_others(queries, measured, by_bytes, excluded)
         return None if close is None else (*close, n_close)
 
-    def _exact_by_columns(self, n_queries: int) -> bool:
+    def exact_by_columns(self, n_queries: int) -> bool:
         """Whether exact sums of all columns take less than any products and, after them, the rows of the best."""
         rows, here = self._rows, costs()
         if not rows.are_columns or self._code not in BY_COLUMNS:
