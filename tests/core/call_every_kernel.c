@@ -129,6 +129,22 @@ static void call_rough_columns(const struct bm_kernels *k, int64_t n, int64_t of
             }
 }
 
+static void call_exact_columns(const struct bm_kernels *k, int64_t n, int64_t offset) {
+    const int dtypes[] = {BM_F32, BM_F64, BM_F16, BM_I8, BM_U8, BM_I16}, sizes[] = {4, 8, 2, 1, 1, 2};
+    for (int t = 0; t < 6; t++)
+        for (int m = 1; m <= BM_COLUMN_QUERIES; m++) {
+            void *blocks[4];
+            int n_blocks = 0;
+#define NEW(type, count, off) ((type *)block_of(blocks, &n_blocks, (int64_t)sizeof(type) * (count), off))
+            const int64_t rows = 1 + n % 70, size = sizes[t], room = BM_COLUMN_ROOM * rows * BM_COLUMN_QUERIES;
+            const struct bm_columns columns = {NEW(char, rows * n * size, offset), size, rows * size, rows, n, dtypes[t]};
+            double *const at_hand = NEW(double, room < 2 * BM_STRETCH ? 2 * BM_STRETCH : room, 0);
+            k->columns_exact(&columns, m % 2 ? BM_PRODUCTS : BM_SQUARES, NEW(double, n * m, offset), m, at_hand, NEW(double, m * rows, 0));
+            while (n_blocks > 0) free(blocks[--n_blocks]);
+#undef NEW
+        }
+}
+
 static void call_panels(const struct bm_kernels *k, const float *a, const double *c, int64_t n, int64_t offset) {
     for (int64_t rows = 1; rows <= 14 && rows <= n; rows++) /* as many numbers of each row as fit */
         for (int vectors = 1; vectors <= 2; vectors++) {
@@ -210,6 +226,7 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
                 k->columns_moments_f64(m.base, m.column_stride, rows, n, NEW(double, rows, 0), NEW(double, rows, 0));
         }
     call_rough_columns(k, n, offset);
+    call_exact_columns(k, n, offset);
     double twelve[12], tiles[3][4] = {{0}};
     const unsigned char *halves = NEW(unsigned char, 2 * n, offset), *bytes = NEW(unsigned char, n, offset);
     const void *rows_f32[] = {a, b, b, a}, *rows_f64[] = {c, e, e, c};

@@ -54,9 +54,9 @@ ALWAYS_INLINE void sum_tile(const struct tile *of, int dtype, int objective, int
             load_tile(dtype, p, n_vectors, x);
             for (int64_t at = 2 * line - 1; asks && at >= line; at -= 64) PREFETCH_LATER(p + at);
             UNROLLED for (int q = 0; q < n_queries; q++) {
-                const v_f64 y = (v_f64){0} + b[q];
+                LOAD_UNALIGNED(double, y, b + q);
                 UNROLLED for (int v = 0; v < n_vectors; v++) {
-                    sums[q * n_vectors + v] += terms_f64(objective, x[v], y);
+                    sums[q * n_vectors + v] += terms_f64(objective, x[v], (v_f64){0} + y);
                     IN_ORDER(sums[q * n_vectors + v]);
                 }
             }
