@@ -98,8 +98,8 @@ def _plain_batch(
     finished = {"stop_reason": (StopReason.FINISHED_EXACTLY,) * m}
     kind = PlainBatch(*settings_of(finished, asked, k, options, atoms, checked))
     kind.squares, kind.n_queries, kind.turns = squares_of(atoms), m, costs().turns(array.itemsize, by_column=False)
-    kind.by_tiles = costs().tiles(m)
-    kind.by_ourselves = costs().multiplies_many(array.itemsize, m)
+    kind.by_tiles = costs().tiles(m, array.shape[1])
+    kind.by_ourselves = costs().multiplies_many(array.itemsize, m, array.shape[1])
     kind.bytes_first = bytes_first(store.rows, m, k, options)
     found: SearchResult | None = answer_plainly([kind], array, queries, k, asked)
     if found is not None:

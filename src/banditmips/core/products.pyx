@@ -5,6 +5,7 @@
 
 from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from banditmips.core.rows cimport Rows
 from banditmips.core.near_best import close_to_each
 
 cnp.import_array()
+
+cdef enum:
+    MANY = 4  # times as many scores as are wanted: the k-th best of these is found first
 
 
 cdef class Best:
@@ -63,11 +67,23 @@ cdef class Best:
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil:
         """Add rows with their exact scores; False where one is not finite."""
         cdef Py_ssize_t t
+        cdef double bar = self._bar_of(scores, count) if self.count == 0 and count > MANY * self.k > MANY else -INFINITY
         for t in range(count):
             if not isfinite(scores[t]):
                 return False
-            self.add(rows[t], scores[t])
+            if not self.rank(scores[t]) < bar:
+                self.add(rows[t], scores[t])
         return True
+
+    cdef double _bar_of(self, const double* scores, Py_ssize_t count) noexcept nogil:
+        """What the k-th best of many scores is worth, which takes less to find than to put every better one in its place."""
+        cdef double* room = <double*> malloc((count + n_blocks(count)) * sizeof(double))
+        cdef double bar = -INFINITY
+        cdef Py_ssize_t top = 0
+        if room != NULL:
+            bar = kth_best(scores, count, self.k, self.absolute, room + count, room, &top)
+            free(room)
+        return -INFINITY if isnan(bar) else bar
 
 
 def best_of_all(products, squares, Rows rows, MeasuredQuery query, Py_ssize_t k, bint absolute):

@@ -261,17 +261,24 @@ cdef class Rows:
         cdef double[::1] sums = out
         if n_pairs == 0 or self.d == 0:
             return out
-        cdef int64_t[::1] slots = np.empty(n_pairs, dtype=np.int64), of_rows = np.zeros(self.n, dtype=np.int64)
-        for t in range(n_pairs):
-            of_rows[rows[t]] = 1
-        cdef int64_t[::1] numbers = np.flatnonzero(of_rows)
+        cdef int64_t[::1] slots = np.arange(n_pairs), of_rows
+        cdef const int64_t[::1] numbers = rows
+        cdef bint are_in_order = queries.shape[0] == 1
+        for t in range(1, n_pairs):
+            are_in_order &= rows[t - 1] < rows[t]
+        if not are_in_order:
+            of_rows = np.zeros(self.n, dtype=np.int64)
+            for t in range(n_pairs):
+                of_rows[rows[t]] = 1
+            numbers = np.flatnonzero(of_rows)
+            for t in range(numbers.shape[0]):
+                of_rows[numbers[t]] = t
+            for t in range(n_pairs):
+                slots[t] = of_rows[rows[t]]
         n_wanted = numbers.shape[0]
         cdef char[::1] places = np.empty(n_wanted * sizeof(Place), dtype=np.int8)
         for t in range(n_wanted):
             (<Place*> &places[0])[t] = self._place_of(numbers[t])
-            of_rows[numbers[t]] = t
-        for t in range(n_pairs):
-            slots[t] = of_rows[rows[t]]
         lie_together = self.are_columns and columns.row_stride == self.arrays[0].itemsize
         wanted.places, wanted.numbers, wanted.n, wanted.d = <Place*> &places[0], &numbers[0], n_wanted, self.d
         wanted.columns = &columns if lie_together else NULL

@@ -11,7 +11,7 @@ import os
 import platform
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from math import log2
+from math import inf, log2
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +54,9 @@ class Costs:
     byte_row, byte_interval, byte_batch
         What is around rounding and multiplying a stretch of an atom, whatever its length; the interval of a product and
         its comparison with the best; and what is around all of it.
-    convert, tile
+    convert, tile, tile_end
         A value that BLAS cannot read (of one or two bytes), multiplied by our own loops; and, of any type, for one more
-        of several queries that share it.
+        of several queries that share it; and what is around the products of a row with such a query.
     row, short_row, row_overhead
         A value of a row that is read on its own and multiplied exactly, of four bytes and of fewer; and going to that
         row.
@@ -112,6 +112,7 @@ class Costs:
     byte_batch: float = 100_000.0
     convert: float = 0.2
     tile: float = 0.06
+    tile_end: float = 4.0
     row: float = 0.3
     short_row: float = 0.2
     row_overhead: float = 400.0
@@ -184,23 +185,25 @@ class Costs:
         entry = max(self.byte_entry, self.byte_column_entry) if by_column else self.byte_entry
         return max(itemsize / 4, 1.0) * entry + n_multiplied * self.byte_product
 
-    def tiles(self, n_queries: int) -> bool:
-        """Whether our own loops for few queries multiply rows with so many as fast as those for many."""
+    def tiles(self, n_queries: int, d: float = inf) -> bool:
+        """Whether our own loops for few queries multiply rows of d entries with so many as fast as those for many."""
         by_blas = self.shared + n_queries * self.product
-        return self._tiles_of(4, n_queries) <= min(by_blas, self._own_products_of(4, n_queries))
+        return self._tiles_of(4, n_queries, d) <= min(by_blas, self._own_products_of(4, n_queries))
 
-    def together_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
+    def together_of(self, itemsize: int, n_queries: int, by_column: bool = False, d: float = inf) -> float:
         """Return what a float of so many bytes costs for all queries, by BLAS or our own loops."""
         by_blas = itemsize / 4 * (self.shared_of(itemsize, by_column) + n_queries * self.product)
         own = min(by_blas, self._own_products_of(itemsize, n_queries, by_column))
-        return own if by_column else min(own, self._tiles_of(itemsize, n_queries))
+        return own if by_column else min(own, self._tiles_of(itemsize, n_queries, d))
 
-    def multiplies_many(self, itemsize: int, n_queries: int, by_column: bool = False, converts: bool = False) -> bool:
-        """Whether our own loop for many queries multiplies floats in no more time than others.
+    def multiplies_many(
+        self, itemsize: int, n_queries: int, d: float, by_column: bool = False, converts: bool = False
+    ) -> bool:
+        """Whether our own loop for many queries multiplies floats, d of each atom, in no more time than others.
 
         Numbers that are no floats it `converts` where it copies columns, and BLAS needs them converted before.
         """
-        others = self.together_of(itemsize, n_queries, by_column) + (self.convert if converts else 0.0)
+        others = self.together_of(itemsize, n_queries, by_column, d) + (self.convert if converts else 0.0)
         return n_queries > 1 and self._own_products_of(itemsize, n_queries, by_column) <= others
 
     def _own_products_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
@@ -210,8 +213,8 @@ class Costs:
         lanes = LANES * 4 // itemsize
         return itemsize / 4 * -(-n_queries // lanes) * lanes * self.own_product
 
-    def _tiles_of(self, itemsize: int, n_queries: int) -> float:
-        return itemsize / 4 * (n_queries + n_queries % 2) * self.tile  # they take two at a time
+    def _tiles_of(self, itemsize: int, n_queries: int, d: float) -> float:
+        return (n_queries + n_queries % 2) * (itemsize / 4 * self.tile + self.tile_end / d)  # they take two at a time
 
     @property
     def one_more(self) -> float:

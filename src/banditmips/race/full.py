@@ -84,10 +84,10 @@ def sweeps_columns(rows: Rows, n_queries: int) -> bool:
 def is_for_many(rows: Rows, queries: NDArray[Any]) -> bool:
     """Whether our own loop for many queries multiplies these in no more time than others."""
     if rows.are_contiguous:
-        return costs().multiplies_many(queries.itemsize, len(queries))
+        return costs().multiplies_many(queries.itemsize, len(queries), rows.d)
     converts = not can_use_blas(rows.arrays[0])
     return rows.are_columns and costs().multiplies_many(
-        queries.itemsize, len(queries), by_column=True, converts=converts
+        queries.itemsize, len(queries), rows.d, by_column=True, converts=converts
     )
 
 
@@ -97,7 +97,7 @@ def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:
     BLAS does it whichever way round it is faster.
     """
     rows = Rows([atoms])
-    if rows.are_contiguous and costs().tiles(len(queries)):
+    if rows.are_contiguous and costs().tiles(len(queries), rows.d):
         return rough_sums(rows, np.arange(rows.n), np.ascontiguousarray(queries), PRODUCT).astype(queries.dtype)
     if is_for_many(rows, queries):
         return products_with_many(rows, np.ascontiguousarray(queries))

@@ -68,7 +68,7 @@ def pass_products(
         Whether these sums are wanted, or their squares alone.
     """
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
-    by_tiles = rows.are_contiguous and costs().tiles(len(queries))
+    by_tiles = rows.are_contiguous and costs().tiles(len(queries), rows.d)
     by_ourselves = is_for_many(rows, queries)
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -268,14 +268,16 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
     if sweeps_columns(rows, n_queries):
         return _WORTHWHILE * here.column_sweep_of(n_values, dtype.itemsize, n_queries)
     if dtype.kind == "f" and dtype.itemsize >= 4:
-        return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous)
+        return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous, d=rows.d)
     if not rows.are_contiguous and dtype.itemsize < 4:
         return _WORTHWHILE * here.column_products_of(n_values, dtype.itemsize, n_queries)
-    if here.tiles(n_queries):  # for few of them nobody converts
+    if here.tiles(n_queries, rows.d):  # for few of them nobody converts
         return _WORTHWHILE * (here.convert + n_queries * here.tile)
-    return time_by_blas(here, dtype.itemsize, n_queries, here.convert)
+    return time_by_blas(here, dtype.itemsize, n_queries, here.convert, d=rows.d)
 
 
-def time_by_blas(here: Costs, itemsize: int, n_queries: int, converted: float = 0.0, by_column: bool = False) -> float:
+def time_by_blas(
+    here: Costs, itemsize: int, n_queries: int, converted: float = 0.0, by_column: bool = False, d: float = inf
+) -> float:
     """Nanoseconds that products of bytes may take for an entry: most of what BLAS, and converting for it, do."""
-    return _WORTHWHILE * (converted + here.together_of(max(itemsize, 4), n_queries, by_column))
+    return _WORTHWHILE * (converted + here.together_of(max(itemsize, 4), n_queries, by_column, d))

@@ -208,7 +208,7 @@ def _choose_ways(kind: PlainScores, rows: Rows, k: int, objective: str, is_bare:
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
     readable = can_use_blas(array)
     if rows.are_contiguous:
-        are_faster = here.sweeps(n_values) if readable else here.tiles(1)
+        are_faster = here.sweeps(n_values) if readable else here.tiles(1, rows.d)
     else:
         are_faster = sweeps_columns(rows, 1)
     if is_bare and kind.needs_squares:

@@ -146,6 +146,9 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     as_they_lie, beside = Rows([atoms]), np.ones((64, _D), dtype=np.float32)
     # So far apart that other work does not hide the difference.
     some_tiles, more_tiles = by_tiles(4), by_tiles(32)
+    tile = max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4))
+    short_rows, short_queries = Rows([atoms[:, :_SHORT].copy()]), np.ones((8, _SHORT), dtype=np.float32)
+    ends = _best_time(lambda: rough_sums(short_rows, every, short_queries, 0), 10) / (_N * 8)
     few_bytes, many_bytes = by_bytes(16), by_bytes(64)
     by_column = by_bytes(16, apart.reshape(-1)[: (4 * _D - 16) * _N].reshape(4 * _D - 16, _N).T) / (2 * BLOCK * 4 * _D)
     product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
@@ -161,7 +164,8 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
         "own_product": _best_time(lambda: products_with_many(as_they_lie, beside)) / (_N * _D * 64),
-        "tile": max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4)),
+        "tile": tile,
+        "tile_end": max(ends - _SHORT * tile, 0.1 * ends),
         "byte_product": byte_product,
         "byte_entry": byte_entry,
         "byte_row": byte_row,

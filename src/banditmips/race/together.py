@@ -187,7 +187,7 @@ class Together:
         """Convert the atoms, if they are few numbers that BLAS cannot read, for so many queries that it pays."""
         rows = self._rows
         is_small = len(rows.arrays) == 1 and rows.n * rows.d <= _SMALL and not can_use_blas(rows.arrays[0])
-        if is_small and self._dtype == np.float32 and not costs().tiles(n_queries):
+        if is_small and self._dtype == np.float32 and not costs().tiles(n_queries, rows.d):
             self._rows = Rows([by_row(rows.arrays[0], self._dtype)])
 
     def _can_be_best(
