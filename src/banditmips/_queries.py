@@ -247,13 +247,16 @@ def _by_sparse_products(
 ) -> list[SparseAnswer] | None:
     """Answer queries by their products with a sparse matrix; None if some score is not finite."""
     excluded = [None] * len(rows) if masks is None else list(masks)
-    if single:
-        row = rows[0]
+
+    def checked(row: NDArray[Any], where: str) -> NDArray[Any]:
         # A copy in double precision would take a fair part of the time.
         plain = plain_row(row, row.size) and bool(np.isfinite(row).all())
-        found = [search.answer(row if plain else as_finite(row, ""), excluded[0])]
+        return row if plain else as_finite(row, where)
+
+    if single:
+        found = [search.answer(checked(rows[0], ""), excluded[0])]
     else:
-        found = search.answers([as_finite(row, f"row {i}, ") for i, row in enumerate(rows)], excluded)
+        found = search.answers([checked(row, f"row {i}, ") for i, row in enumerate(rows)], excluded)
     answers = [answer for answer in found if answer is not None]
     return answers if len(answers) == len(found) else None
 

@@ -83,6 +83,19 @@ def test_products_with_many_queries_are_those_with_each(dtype, index_dtype, m):
         np.testing.assert_array_equal(sums, alone)  # to the bit
 
 
+@pytest.mark.parametrize("columns", [None, np.arange(0, D, 2)])
+def test_queries_in_single_precision_or_of_both_kinds_give_the_same(columns):
+    queries = np.random.default_rng(5).normal(size=(WIDTH + 2, D)).astype(np.float32)
+    if columns is not None:
+        queries[:, 1::2] = 0.0
+    wide = queries.astype(np.float64)
+    for multiply, kind in ((row_products_of_many, "csr"), (column_products_of_many, "csc")):
+        products = SparseProducts(matrix_of(kind))
+        expected = multiply(products, wide, columns)
+        for some in (queries, [*queries[:3], *wide[3:]]):
+            np.testing.assert_array_equal(multiply(products, some, columns), expected)
+
+
 def test_entries_that_come_in_several_pieces(monkeypatch):
     from banditmips.core import sparse_batch
 

