@@ -29,11 +29,14 @@ def test_products_of_rows_with_a_gap_between_them(kernels, n, d, precision):
 
 
 @pytest.mark.parametrize("precision", ["f32", "f64"])
-def test_short_rows_of_more_than_a_cache_holds(kernels, precision):
+@pytest.mark.parametrize("d", [130, 987, 8_192, 70_001])
+@pytest.mark.parametrize("begin", [0, 3])
+def test_rows_of_more_than_a_cache_holds_that_begin_anywhere_in_a_line(kernels, precision, d, begin):
     rng = np.random.default_rng(0)
     dtype = np.float32 if precision == "f32" else np.float64
-    n, d = 2**25 // (987 * dtype().itemsize) + 1, 987
-    rows, query = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=d).astype(dtype)
+    n = 2**25 // (d * dtype().itemsize) + 1
+    numbers = rng.standard_normal(begin + n * d, dtype=dtype)
+    rows, query = numbers[begin:].reshape(n, d), rng.normal(size=d).astype(dtype)
     found, squares = np.empty(n, dtype=dtype), np.empty(n, dtype=dtype)
     getattr(kernels, f"products_{precision}")(rows, rows.strides[0], n, query, d, found, squares)
     unit = np.finfo(dtype).eps
