@@ -207,10 +207,11 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             k->sums_exact_f32(objective, four_f32, count, c, n, four);
             k->sums_exact_f64(objective, four_f64, count, c, n, four);
             sum += four[count - 1];
-            if (count == 3 || n > BM_STRETCH) continue; /* parts of a stretch are of 1, 2 or 4 rows */
+            if (count == 3 || n > BM_STRETCH) continue; /* parts of a stretch are for 1, 2 or 4 queries */
             double lanes[4 * BM_SUMS] = {0}, added[4] = {0};
-            k->add_part_f32(objective, four_f32, count, c, n, lanes);
-            k->add_part_f64(objective, four_f64, count, c, n, lanes);
+            const double *const some[4] = {c, e, c, e};
+            k->add_part_f32(objective, a, some, count, n, lanes);
+            k->add_part_f64(objective, e, some, count, n, lanes);
             k->end_stretch(lanes, count, added);
             sum += added[count - 1];
         }

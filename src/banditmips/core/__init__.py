@@ -49,9 +49,9 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     plain         <- maps
     products      <- certain, kernels, near_best, places, plain, rows
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
-    batch         <- certain, kernels, many_products, near_best, passes, plain, products, rows
+    batch         <- certain, kernels, many_products, near_best, pairs, passes, plain, products, rows
     scored        <- certain, kernels, maps, near_best, passes, plain, products, rows
-    scored_batch  <- kernels, near_best, plain, products, rows, scored
+    scored_batch  <- kernels, near_best, pairs, plain, products, rows, scored
     sparse_products <- kernels
     sparse_batch  <- kernels, sparse_products, survivors
 

@@ -2,17 +2,19 @@
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
 
 import numpy as np
 
 cimport numpy as cnp
 
 from banditmips.core.certain cimport are_fine
-from banditmips.core.kernels cimport BM_F32, bm_kernels, bm_moments
+from banditmips.core.kernels cimport BM_F32, BM_PRODUCTS, bm_kernels, bm_moments
 from banditmips.core.many_products cimport fill_many_products
-from banditmips.core.near_best cimport Room, fill_maxima, n_blocks, real
+from banditmips.core.near_best cimport Room, RowsOfEach, fill_maxima, n_blocks, real
+from banditmips.core.pairs cimport are_shared
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
-from banditmips.core.products cimport Best, PlainProducts, best_by_products, fill_exact, room_for_best
+from banditmips.core.products cimport Best, PlainProducts, close_by_products
 from banditmips.core.rows cimport Rows
 
 from banditmips.core.passes import rough_sums
@@ -144,8 +146,7 @@ cdef class PlainBatch(PlainProducts):
         return mask is None
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray rows, cnp.ndarray mask):
-        cdef cnp.npy_intp m = self.n_queries, t
-        cdef cnp.npy_intp[2] shape = [m, self.k]
+        cdef cnp.npy_intp m = self.n_queries
         cdef cnp.ndarray products = None, squares = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_FLOAT64)
         cdef cnp.ndarray counts = cnp.PyArray_SimpleNew(1, &m, cnp.NPY_INT64)
         cdef Py_ssize_t n_flat = self._measure(
@@ -163,17 +164,18 @@ cdef class PlainBatch(PlainProducts):
                     products = rough_sums(Rows([atoms]), np.arange(self.n), left, 0).astype(left.dtype)
                 else:
                     products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
-        cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
-        cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
-        cdef Best best = Best.__new__(Best)
-        best.k, best.absolute = self.k, self.absolute
-        best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
-        if not (
-            _fill_best[float](self, <float*> NULL, products, close, atoms, rows, squares, best)
+        wanted = (
+            _rows_to_add[float](self, <float*> NULL, products, close, atoms, squares)
             if self.type_num == cnp.NPY_FLOAT else
-            _fill_best[double](self, <double*> NULL, products, close, atoms, rows, squares, best)
-        ):
+            _rows_to_add[double](self, <double*> NULL, products, close, atoms, squares)
+        )
+        if wanted is None:
             return None
+        chosen, begins = wanted
+        best = best_of_each(chosen, begins, _exact_products(Rows([atoms]), rows, chosen, begins), self.k, self.absolute)
+        if best is None:
+            return None
+        indices, scores = best
         by_bytes = None if close is None else (close[1], self.bytes_first.delta)
         return self.batch_result(indices, scores, counts, self.n, by_bytes)
 
@@ -227,45 +229,50 @@ cdef cnp.ndarray _turned(cnp.ndarray products):
     return rows
 
 
-cdef bint _fill_best(
-    PlainBatch kind, const real* known, cnp.ndarray products, close, cnp.ndarray atoms, cnp.ndarray rows,
-    cnp.ndarray squares, Best best
-) except -1:
-    """Put the best of each query one after another where `best` begins; False where a number is not finite.
+cdef object _exact_products(Rows atoms, queries, close, begins):
+    """Exact products of each query with its rows."""
+    if are_shared(close, atoms.n):
+        return atoms.pair_sums(close, begins, queries, BM_PRODUCTS)
+    sums = np.empty(close.shape[0])
+    add_exactly(atoms, queries, None, close, begins, BM_PRODUCTS, sums, (0, len(queries)))
+    return sums
 
-    They are of the rows that are close, or those by products, of queries that have no such rows.
+
+cdef object _rows_to_add(
+    PlainBatch kind, const real* known, cnp.ndarray products, by_bytes, cnp.ndarray atoms, cnp.ndarray squares
+):
+    """Rows that can be among the best of each query, and where they begin; None where a number is not finite.
+
+    They are those by products of bytes, if there are any, and those by other products for queries that have none.
     """
-    cdef Room room = Room(room_for_best(kind.n))
+    if products is None:
+        return by_bytes
+    cdef Room room = Room((2 * n_blocks(kind.n) + kind.n) * sizeof(double))
     cdef double* start = <double*> room.start
-    cdef const real* of_query = NULL if products is None else <const real*> cnp.PyArray_DATA(products)
-    cdef const real* query = <const real*> cnp.PyArray_DATA(rows)
+    cdef const real* of_query = <const real*> cnp.PyArray_DATA(products)
     cdef const real* first = <const real*> cnp.PyArray_DATA(atoms)
     cdef const double* of_queries = <const double*> cnp.PyArray_DATA(squares)
+    cdef RowsOfEach rows = RowsOfEach(kind.n_queries, kind.n, 2 * kind.n_queries * kind.k)
     cdef const int64_t[::1] chosen, begins
-    cdef const int64_t* some
-    cdef bint has_rows = close is not None
-    cdef double* exact = start + 2 * n_blocks(kind.n)  # behind the largest squares
-    cdef Py_ssize_t t, count = 0
-    if close is not None:
-        chosen, begins = close
+    cdef bint has_rows = by_bytes is not None, absolute = kind.absolute
+    cdef Py_ssize_t t, count, k = kind.k
+    cdef int64_t* places
+    if has_rows:
+        chosen, begins = by_bytes
     if kind.squares is not None:
         known = <const real*> cnp.PyArray_DATA(kind.squares)
-    with nogil:
-        if known != NULL and of_query != NULL:
-            fill_maxima(known, kind.n, start + n_blocks(kind.n))
-        for t in range(kind.n_queries):
-            best.count = 0
-            if has_rows:
-                count = begins[t + 1] - begins[t]
-            if count > 0:
-                some = &chosen[0] + begins[t]
-                fill_exact(first, some, count, query, kind.d, exact)
-                if not best.add_all(some, exact, count):
-                    return False
-            elif not best_by_products(of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start, NULL):
-                return False
-            else:
-                of_query += kind.n
-            query += kind.d
-            best._indices, best._scores = best._indices + best.k, best._scores + best.k
-    return True
+        fill_maxima(known, kind.n, start + n_blocks(kind.n))
+    for t in range(kind.n_queries):
+        count, places = begins[t + 1] - begins[t] if has_rows else 0, rows.room()
+        if count > 0:
+            memcpy(places, &chosen[begins[t]], count * sizeof(int64_t))
+        else:
+            with nogil:
+                count = close_by_products(
+                    of_query, first, known, kind.n, kind.d, of_queries[t], k, absolute, start, places
+                )
+            if count < 0:
+                return None
+            of_query += kind.n
+        rows.take(count)
+    return rows.found()

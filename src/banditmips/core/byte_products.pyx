@@ -16,7 +16,7 @@ from banditmips.core.kernels cimport (
     BM_BYTE_ATOMS, BM_BYTE_QUERIES, BM_BYTE_STRETCH, BM_BYTES_ABREAST, BM_F32, BM_F64,
     bm_byte_layout, bm_byte_queries, bm_bytes, bm_dither, bm_fetched, bm_kernels, bm_ranked,
 )
-from banditmips.core.near_best cimport kth_best, n_blocks
+from banditmips.core.near_best cimport RowsOfEach, kth_best, n_blocks
 from banditmips.core.places cimport Place
 from banditmips.core.rows cimport Rows, Segment
 
@@ -355,15 +355,16 @@ def reaching_best(
     The rows, those of one query after those of another; where those of each query begin, with the end of all (an array of
     m + 1); and for which queries a number is not finite, which have none.
     """
-    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, used = 0, top = 0
+    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], b, t, top = 0, n_reaching
     cdef double bar
     cdef double[::1] lower = np.empty(n), upper = np.empty(n), nothing = np.zeros(n), room = np.empty(n_blocks(n) + n)
     cdef const double[::1] factors, offsets, centres, besides
     cdef const uint8_t[:, ::1] out
     cdef bm_ranked ranked
     cdef bint are_products = scores is None, all_take_part = excluded is None
-    begin, unknown = np.zeros(m + 1, dtype=np.int64), np.zeros(m, dtype=np.bool_)
-    cdef int64_t[::1] begins = begin, places = np.empty(n + 2 * m * k, dtype=np.int64), more
+    unknown = np.zeros(m, dtype=np.bool_)
+    cdef RowsOfEach found = RowsOfEach(m, n, n + 2 * m * k)
+    cdef int64_t* places
     cdef uint8_t[::1] are_unknown = unknown.view(np.uint8)
     if deviations.shape[0] != m or deviations.shape[1] != n or not 0 < k <= n:
         raise ValueError(f"{m} by {n} products need as many deviations, and at least k = {k} atoms")
@@ -378,10 +379,7 @@ def reaching_best(
     if not all_take_part:
         out = np.ascontiguousarray(np.broadcast_to(excluded, (m, n))).view(np.uint8)
     for b in range(m):
-        if used + n > places.shape[0]:
-            more = np.empty(2 * places.shape[0] + n, dtype=np.int64)
-            memcpy(&more[0], &places[0], used * sizeof(int64_t))
-            places = more
+        places, n_reaching = found.room(), 0
         with nogil:
             if not are_products:
                 ranked.centre, ranked.besides = centres[b], besides[b]
@@ -394,6 +392,6 @@ def reaching_best(
             bar = kth_best(&lower[0], n, k, False, &room[0], &room[n_blocks(n)], &top)
             are_unknown[b] = isnan(bar) or bar == NOWHERE
             if not are_unknown[b]:
-                used += bm_kernels().reaching(&upper[0], &nothing[0], n, False, bar, &places[used])
-            begins[b + 1] = used
-    return np.asarray(places[:used]), begin, unknown
+                n_reaching = bm_kernels().reaching(&upper[0], &nothing[0], n, False, bar, places)
+            found.take(n_reaching)
+    return *found.found(), unknown

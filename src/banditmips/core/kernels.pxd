@@ -207,10 +207,10 @@ cdef extern from "c/kernels.h" nogil:
             int objective, const double **a, int n_rows, const double *b, int64_t d, double *out
         ) noexcept nogil
         void (*add_part_f32)(
-            int objective, const float **a, int n_rows, const double *b, int64_t d, double *lanes
+            int objective, const float *a, const double **b, int n_queries, int64_t d, double *lanes
         ) noexcept nogil
         void (*add_part_f64)(
-            int objective, const double **a, int n_rows, const double *b, int64_t d, double *lanes
+            int objective, const double *a, const double **b, int n_queries, int64_t d, double *lanes
         ) noexcept nogil
         void (*end_stretch)(double *lanes, int64_t n, double *sums) noexcept nogil
         void (*columns_exact)(

@@ -10,6 +10,14 @@ cdef class Room:
     cdef void* whole
 
 
+cdef class RowsOfEach:
+    cdef int64_t[::1] rows, begins
+    cdef Py_ssize_t most, count
+    cdef int64_t* room(self) except NULL
+    cdef void take(self, Py_ssize_t count) noexcept nogil
+    cdef tuple found(self)
+
+
 cdef struct Rounding:
     double of_norm  # error of a product for each unit of the norm of the row
     double lost  # what underflow may take from it: less than the smallest normal number in each product, or in an entry

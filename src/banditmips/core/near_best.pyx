@@ -32,6 +32,42 @@ cdef class Room:
         free(self.whole)
 
 
+cdef class RowsOfEach:
+    """Rows that are found for queries, those of one after those of another.
+
+    Parameters
+    ----------
+    n_queries : int
+    most : int
+        Rows that one of them may have at most.
+    expected : int
+        How many they are likely to have together.
+    """
+
+    def __cinit__(self, Py_ssize_t n_queries, Py_ssize_t most, Py_ssize_t expected):
+        self.rows, self.begins = np.empty(max(most, expected), dtype=np.int64), np.zeros(n_queries + 1, dtype=np.int64)
+        self.most, self.count = most, 0
+
+    cdef int64_t* room(self) except NULL:
+        """Where the rows of the next query go."""
+        cdef Py_ssize_t used = self.begins[self.count]
+        cdef int64_t[::1] larger
+        if used + self.most > self.rows.shape[0]:
+            larger = np.empty(2 * self.rows.shape[0] + self.most, dtype=np.int64)
+            memcpy(&larger[0], &self.rows[0], used * sizeof(int64_t))
+            self.rows = larger
+        return &self.rows[0] + used
+
+    cdef void take(self, Py_ssize_t count) noexcept nogil:
+        """Count so many as those of the next query."""
+        self.begins[self.count + 1] = self.begins[self.count] + count
+        self.count += 1
+
+    cdef tuple found(self):
+        """All rows, and where those of each query begin, with the end of all."""
+        return np.asarray(self.rows[: self.begins[self.count]]), np.asarray(self.begins)
+
+
 cdef Py_ssize_t n_blocks(Py_ssize_t n) noexcept nogil:
     return (n + BLOCK - 1) // BLOCK
 
@@ -240,7 +276,7 @@ def close_to_each(const real[:, ::1] products, squares, Rows rows, const double[
     The rows, those of one query after those of another, and where those of each query begin, with the end of all (an
     array of m + 1); None where a product is not finite.
     """
-    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], top = 0, place, used = 0, k
+    cdef Py_ssize_t m = products.shape[0], n = products.shape[1], top = 0, place, k
     cdef bint absolute
     k, absolute = settings
     k = min(k, n)
@@ -254,17 +290,16 @@ def close_to_each(const real[:, ::1] products, squares, Rows rows, const double[
     cdef const double[::1] besides = norms if lost is None else lost
     if of_atoms.shape[0] != n or norms.shape[0] != m or besides.shape[0] != m:
         raise ValueError(f"squares must be those of {n} atoms, norms those of {m} queries")
-    begin = np.zeros(m + 1, dtype=np.int64)
-    cdef int64_t[::1] begins = begin, close = np.empty(max(n, 2 * m * k), dtype=np.int64), larger
+    cdef RowsOfEach close = RowsOfEach(m, n, 2 * m * k)
+    cdef int64_t* places
+    # Queries have their best row in common, often, and one by column is far to go.
+    cdef double[::1] of_best = np.full(0 if known else n, np.nan)
     cdef const real* squares_known = &of_atoms[0] if known else NULL
     cdef bint has_lost = lost is not None
     if known:
         fill_maxima(squares_known, n, maxima + n_blocks(n))
     for place in range(m):
-        if used + n > close.shape[0]:
-            larger = np.empty(2 * close.shape[0] + n, dtype=np.int64)
-            memcpy(&larger[0], &close[0], used * sizeof(int64_t))
-            close = larger
+        places = close.room()
         with nogil:
             bar = kth_best(&products[place, 0], n, k, absolute, maxima, values, &top)
             if not isnan(bar):
@@ -272,12 +307,11 @@ def close_to_each(const real[:, ::1] products, squares, Rows rows, const double[
                 if has_lost:
                     rounding.lost += besides[place]
                 if squares_known == NULL:
-                    rounding.same_square = rows.norm(top) ** 2
+                    if isnan(of_best[top]):
+                        of_best[top] = rows.norm(top) ** 2
+                    rounding.same_square = of_best[top]
                 bar = certain_bar(&products[place, 0], squares_known, n, absolute, maxima, bar, &rounding)
-                used += reaching(
-                    &products[place, 0], squares_known, n, absolute, maxima, bar, &rounding, &close[used]
-                )
+                close.take(reaching(&products[place, 0], squares_known, n, absolute, maxima, bar, &rounding, places))
         if isnan(bar):
             return None
-        begins[place + 1] = used
-    return np.asarray(close[:used]), begin
+    return close.found()

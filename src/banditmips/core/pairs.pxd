@@ -22,4 +22,5 @@ cdef struct Asked:
     const int64_t* begins
 
 
+cpdef bint are_shared(const int64_t[::1] rows, int64_t n)
 cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1

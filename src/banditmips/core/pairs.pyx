@@ -1,12 +1,12 @@
 """Exact sums of pairs of a row and a query, of which many share rows or queries: each row is read once for all of them.
 
-A part of all rows that are wanted is at hand at a time, as much as stays in the second cache with what is added up of it.
-Rows of floats are read as they lie. Numbers of other types, and those of columns, are put there row by row: so many columns
-of a matrix by column at a time that it is read as it lies.
+A part of the queries is at hand at a time, as much as stays in the second cache, and rows go by it one after another: what
+is loaded of a row serves four queries. Rows of floats are read as they lie. Numbers of other types, and those of columns,
+are put at hand too, row by row: so many columns of a matrix by column at a time that it is read as it lies.
 """
 
-from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -17,15 +17,18 @@ from banditmips.core.kernels cimport (
 from banditmips.core.places cimport CACHE_LINE, PITCH, PREFETCH_LATER, Place, next_line, read_stretch
 
 cdef enum:
-    MOST_ROWS = 1024  # that are at hand at a time
+    MOST_ROWS = 256  # that are at hand at a time
     MOST_APART = 32  # the same of rows by column without neighbours, in half of the second cache
-    AT_HAND = 1 << 19  # bytes of them: half of the second cache of most processors
-    LEAST_PART = 512  # numbers of a row: what is around fewer takes longer than from a farther cache
+    MOST_QUERIES = 128  # of which a part is at hand at a time
+    AT_HAND = 1 << 19  # bytes of queries, or of rows: half of the second cache of most processors
+    LEAST_PART = 512  # numbers of a part: what is around fewer takes longer than from a farther cache
+    SHARED = 4  # queries that want a row, on average, from which on contiguous rows are read once for all (measured: from 3)
     FEW_NEIGHBOURS = 2  # rows of a cache line up to which numbers are read one by one
     GAP = PITCH - BM_STRETCH  # numbers between rows: at a power of two they would push each other out of the cache
-    MOST_PAIRS = 8192  # of which sums are held at a time, a megabyte of them
+    MOST_PAIRS = 16384  # of which sums are held at a time, two megabytes of them
     TOGETHER = 16  # columns of numbers that are converted before they are turned
     MOST_TOGETHER = 1024  # rows of these
+    AHEAD = 16  # cache lines of the next row that are fetched: the processor finds the rest of them by itself
 
 
 cdef struct Run:
@@ -42,7 +45,6 @@ cdef class Hand:
     cdef const Wanted* wanted
     cdef bint are_single, lie_ready, lie_by_column, lie_apart
     cdef int64_t first, n, part, pitch, size, n_groups, n_runs
-    cdef int64_t fetched, n_to_fetch, per_call  # lines of rows that lie ready, from the part that comes next
     cdef const void** rows  # where the part of each is
     cdef char* room
     cdef char* converted
@@ -51,9 +53,9 @@ cdef class Hand:
     cdef Place* places
     cdef object memory
 
-    cdef int begin(self, const Wanted* wanted, int64_t n, bint whole_stretches, bint lie_apart) except -1:
+    cdef int begin(self, const Wanted* wanted, int64_t n, int64_t n_queries, bint lie_apart) except -1:
         """Make room for n of the wanted rows at most; those that lie apart are read stretch by stretch, number by number."""
-        cdef int64_t t
+        cdef int64_t t, most
         cdef const Place* place
         self.wanted, self.are_single, self.lie_ready, self.lie_apart = wanted, not lie_apart, not lie_apart, lie_apart
         for t in range(wanted.n):
@@ -65,7 +67,9 @@ cdef class Hand:
             self.lie_ready &= place.stride == self.size and place.dtype == (BM_F32 if self.are_single else BM_F64)
         self.lie_by_column = not self.lie_ready and not lie_apart and wanted.columns != NULL
         self.part = BM_STRETCH
-        while not whole_stretches and not lie_apart and self.part > LEAST_PART and n * self.part * self.size > AT_HAND:
+        most = max(n_queries * <int64_t> sizeof(double), 0 if self.lie_ready else n * self.size)
+        # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
+        while self.part > LEAST_PART and most * self.part > AT_HAND and not lie_apart and bm_kernels().name != b"portable":
             self.part //= 2
         self.pitch = (self.part + GAP) * self.size
         self.memory = []
@@ -178,135 +182,149 @@ cdef class Hand:
         else:
             bm_kernels().turn_some_f64(columns, stride, count, self.groups + run.begin, run.end - run.begin, at)
 
-    cdef void expect(self, int64_t next_part, int64_t n_calls) noexcept nogil:
-        """Fetch so many numbers of each row that follow from memory during the next calls of `add`."""
-        self.fetched = 0
-        self.n_to_fetch = (next_part * self.size + CACHE_LINE - 1) // CACHE_LINE * self.n if self.lie_ready else 0
-        self.per_call = -(-self.n_to_fetch // max(n_calls, <int64_t> 1))
+    cdef void expect(self, int64_t t) noexcept nogil:
+        """Fetch the beginning of row t of those at hand: rows are too far apart for the processor to see the next one coming."""
+        cdef int64_t line
+        if self.lie_ready and t < self.n:
+            for line in range(AHEAD):
+                PREFETCH_LATER(<const char*> self.rows[t] + line * CACHE_LINE)
 
-    cdef void _fetch(self) noexcept nogil:
-        """Rows are too far apart for the processor to see the next one coming; a few lines at a time are hidden by the sums."""
-        cdef int64_t t, n_lines, row, line
-        if self.fetched >= self.n_to_fetch:
-            return
-        n_lines = self.n_to_fetch // self.n
-        row, line = self.fetched // n_lines, self.fetched % n_lines
-        for t in range(min(self.per_call, self.n_to_fetch - self.fetched)):
-            PREFETCH_LATER(<const char*> self.rows[row] + self.part * self.size + line * CACHE_LINE)
-            line += 1
-            if line == n_lines:
-                row, line = row + 1, 0
-        self.fetched += self.per_call
 
-    cdef void add(
-        self, const int64_t* slots, int64_t n, const double* query, int64_t count, int objective, double* lanes
-    ) noexcept nogil:
-        """Add the terms of n rows with a query to their sums, four rows at a time."""
-        cdef const void* some[4]
-        cdef int64_t t = 0
-        cdef int r, together
-        while t < n:
-            together = 4 if n - t >= 4 else 2 if n - t >= 2 else 1
-            for r in range(4):
-                some[r] = self.rows[slots[t + min(r, together - 1)] - self.first]
-            self._fetch()
-            if self.are_single:
-                bm_kernels().add_part_f32(objective, <const float**> some, together, query, count, lanes)
+cdef class Pairs:
+    """Pairs in the order of their rows, what is added up of them, and a part of each query."""
+
+    cdef int64_t[::1] begins, queries, places  # where those of each row begin; of each its query, and its place in `sums`
+    cdef double[::1] found
+    cdef double* lanes  # of the pairs of rows that are at hand
+    cdef double* part  # of query q, from q * pitch on
+    cdef int64_t pitch
+    cdef object memory
+
+    cdef int sort(self, const Asked* asked, int64_t n_rows) except -1:
+        cdef int64_t q, t, start = asked.begins[0], n_pairs = asked.begins[asked.n] - start
+        cdef int64_t[::1] begins = np.zeros(n_rows + 2, dtype=np.int64)
+        self.queries, self.places = np.empty(n_pairs, dtype=np.int64), np.empty(n_pairs, dtype=np.int64)
+        self.found = np.zeros(n_pairs)
+        for t in range(n_pairs):
+            begins[asked.slots[start + t] + 2] += 1
+        for t in range(2, n_rows + 2):
+            begins[t] += begins[t - 1]
+        # Where the next pair of each row goes: at the end, where those of the next row begin.
+        for q in range(asked.n):
+            for t in range(asked.begins[q], asked.begins[q + 1]):
+                self.queries[begins[asked.slots[t] + 1]], self.places[begins[asked.slots[t] + 1]] = q, t
+                begins[asked.slots[t] + 1] += 1
+        self.begins = begins
+        return 0
+
+    cdef int make_room(self, int64_t n_queries, int64_t part, int64_t most_rows) except -1:
+        """Make room for what is at hand of queries and, for so many rows at a time, of sums."""
+        cdef int64_t n_rows = self.begins.shape[0] - 2, first, most = 0
+        for first in range(0, n_rows, most_rows):
+            most = max(most, self.begins[min(first + most_rows, n_rows)] - self.begins[first])
+        self.pitch = part + GAP
+        cdef double[::1] lanes = np.empty(most * BM_SUMS + CACHE_LINE // sizeof(double))
+        cdef double[::1] parts = np.empty(n_queries * self.pitch + CACHE_LINE // sizeof(double))
+        self.memory, self.lanes, self.part = (lanes, parts), <double*> next_line(&lanes[0]), <double*> next_line(&parts[0])
+        return 0
+
+    cdef void take(self, const Asked* asked, int64_t d, int64_t first, int64_t count) noexcept nogil:
+        """Have the numbers of all queries at so many coordinates at hand."""
+        cdef int64_t q
+        for q in range(asked.n):
+            if asked.are_single:
+                bm_kernels().to_f64(
+                    BM_F32, <const float*> asked.queries + q * d + first, sizeof(float), count, self.part + q * self.pitch
+                )
             else:
-                bm_kernels().add_part_f64(objective, <const double**> some, together, query, count, lanes)
+                memcpy(self.part + q * self.pitch, <const double*> asked.queries + q * d + first, count * sizeof(double))
+
+    cdef void add(self, int64_t row, const void* numbers, bint are_single, int64_t count, int objective, double* lanes) noexcept nogil:
+        """Add the terms of a row, of which these numbers are at hand, with its queries to their sums."""
+        cdef const double* some[4]
+        cdef int64_t t = self.begins[row], end = self.begins[row + 1]
+        cdef int q, together
+        while t < end:
+            together = 4 if end - t >= 4 else 2 if end - t >= 2 else 1
+            for q in range(together):
+                some[q] = self.part + self.queries[t + q] * self.pitch
+            if are_single:
+                bm_kernels().add_part_f32(objective, <const float*> numbers, <const double**> some, together, count, lanes)
+            else:
+                bm_kernels().add_part_f64(objective, <const double*> numbers, <const double**> some, together, count, lanes)
             t, lanes = t + together, lanes + together * BM_SUMS
 
 
-cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:
-    """Add the terms of each pair to its sum.
+cpdef bint are_shared(const int64_t[::1] rows, int64_t n):
+    """Whether so many queries want each of their contiguous rows, of n atoms, that it takes less to read it once for all."""
+    cdef uint8_t[::1] wanted = np.zeros(n, dtype=np.uint8)
+    cdef int64_t t, n_wanted = 0
+    for t in range(rows.shape[0]):
+        n_wanted += not wanted[rows[t]]
+        wanted[rows[t]] = True
+    return rows.shape[0] >= SHARED * n_wanted
 
-    Pairs of a query should be in the order of their rows: otherwise all rows are at hand at a time, however many.
-    """
+
+cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:
+    """Add the terms of each pair to its sum."""
     cdef Asked some = asked[0]
     cdef int64_t first = 0, stop
     while first < asked.n:
         stop = first + 1
-        while stop < asked.n and asked.begins[stop + 1] - asked.begins[first] <= MOST_PAIRS:
+        while (
+            stop < min(asked.n, first + MOST_QUERIES)
+            and asked.begins[stop + 1] - asked.begins[first] <= MOST_PAIRS
+        ):
             stop += 1
         some.queries = <const char*> asked.queries + first * wanted.d * <int64_t> (
             sizeof(float) if asked.are_single else sizeof(double)
         )
         some.begins, some.n = asked.begins + first, stop - first
-        _add_some(wanted, &some, objective, sums)
+        if some.begins[some.n] > some.begins[0] and wanted.d > 0:
+            _add_some(wanted, &some, objective, sums)
         first = stop
     return 0
 
 
 cdef int _add_some(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:
-    """Do that for so many pairs that what is added up of them stays in the cache."""
-    cdef int64_t most = wanted.n, q, first = 0
-    if asked.begins[asked.n] == asked.begins[0] or wanted.d == 0:
-        return 0
-    cdef bint lie_apart = _lie_apart(wanted), in_order = _are_in_order(asked)
-    if in_order:
-        most = min(most, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS)
-    # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
-    cdef bint whole_stretches = bm_kernels().name == b"portable"
+    """Do that for so many queries that a part of them stays in the cache."""
+    cdef bint lie_apart = _lie_apart(wanted)
+    cdef int64_t most = min(wanted.n, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS), first = 0, t
     cdef Hand hand = Hand()
-    hand.begin(wanted, most, whole_stretches, lie_apart and in_order)
-    cdef int64_t[::1] begins = np.empty(2 * asked.n, dtype=np.int64)
-    cdef double[::1] lanes = np.empty(_most_pairs(asked, wanted.n, most) * BM_SUMS + CACHE_LINE // sizeof(double))
-    cdef double* aligned = <double*> next_line(&lanes[0])
-    cdef double[::1] query = np.empty(hand.part if asked.are_single else 0)
+    cdef Pairs pairs = Pairs()
+    hand.begin(wanted, most, asked.n, lie_apart)
+    pairs.sort(asked, wanted.n)
+    pairs.make_room(asked.n, hand.part, most)
     with nogil:
         while first < wanted.n:
             hand.take(first, min(most, wanted.n - first))
-            for q in range(asked.n):
-                begins[2 * q] = _place_of(first, asked.slots, asked.begins[q], asked.begins[q + 1])
-                begins[2 * q + 1] = _place_of(first + hand.n, asked.slots, asked.begins[q], asked.begins[q + 1])
-                if most == wanted.n:
-                    begins[2 * q], begins[2 * q + 1] = asked.begins[q], asked.begins[q + 1]
-            _add_block(hand, asked, begins, objective, aligned, query, sums)
+            _add_rows(hand, pairs, asked, objective)
             first += most
+        for t in range(pairs.found.shape[0]):
+            sums[pairs.places[t]] += pairs.found[t]
     return 0
 
 
-cdef void _add_block(
-    Hand hand, const Asked* asked, const int64_t[::1] begins, int objective, double* lanes, double[::1] room, double* sums
-) noexcept nogil:
-    """Add the pairs of rows that are at hand; those of query q begin at 2 q of `begins`, and end at the next."""
-    cdef int64_t first = 0, d = hand.wanted.d, count, q, n, t
-    cdef int64_t size = sizeof(float) if asked.are_single else sizeof(double)
-    cdef const char* query
-    cdef const double* wide
-    cdef double* own = lanes
-    cdef int64_t n_calls = 0
-    for q in range(asked.n):
-        own += (begins[2 * q + 1] - begins[2 * q]) * BM_SUMS
-        n_calls += (begins[2 * q + 1] - begins[2 * q] + 3) // 4
-    memset(lanes, 0, <char*> own - <char*> lanes)
+cdef void _add_rows(Hand hand, Pairs pairs, const Asked* asked, int objective) noexcept nogil:
+    """Add up the pairs of the rows that are at hand."""
+    cdef int64_t first = 0, d = hand.wanted.d, count, t, begin = pairs.begins[hand.first]
+    cdef int64_t n_pairs = pairs.begins[hand.first + hand.n] - begin
+    if n_pairs == 0:
+        return
+    memset(pairs.lanes, 0, n_pairs * BM_SUMS * sizeof(double))
     while first < d:
         count = min(hand.part, d - first)
+        pairs.take(asked, d, first, count)
         hand.read(first, count)
-        hand.expect(min(hand.part, d - first - count), n_calls)
-        own = lanes
-        for q in range(asked.n):
-            n = begins[2 * q + 1] - begins[2 * q]
-            if n == 0:
-                continue
-            query = <const char*> asked.queries + (q * d + first) * size
-            wide = <const double*> query
-            t = 0
-            while t < count * size:
-                PREFETCH_LATER(query + count * size + t)
-                t += CACHE_LINE
-            if asked.are_single:
-                bm_kernels().to_f64(BM_F32, query, sizeof(float), count, &room[0])
-                wide = &room[0]
-            hand.add(asked.slots + begins[2 * q], n, wide, count, objective, own)
-            own += n * BM_SUMS
+        for t in range(hand.n):
+            hand.expect(t + 1)
+            pairs.add(
+                hand.first + t, hand.rows[t], hand.are_single, count, objective,
+                pairs.lanes + (pairs.begins[hand.first + t] - begin) * BM_SUMS,
+            )
         first += count
         if first % BM_STRETCH == 0 or first == d:
-            own = lanes
-            for q in range(asked.n):
-                n = begins[2 * q + 1] - begins[2 * q]
-                bm_kernels().end_stretch(own, n, sums + begins[2 * q])
-                own += n * BM_SUMS
+            bm_kernels().end_stretch(pairs.lanes, n_pairs, &pairs.found[begin])
 
 
 cdef bint _lie_apart(const Wanted* wanted) noexcept nogil:
@@ -317,39 +335,3 @@ cdef bint _lie_apart(const Wanted* wanted) noexcept nogil:
     for t in range(1, wanted.n):
         n_groups += wanted.numbers[t] // BM_NEIGHBOURS != wanted.numbers[t - 1] // BM_NEIGHBOURS
     return wanted.n <= FEW_NEIGHBOURS * n_groups
-
-
-cdef bint _are_in_order(const Asked* asked) noexcept nogil:
-    cdef int64_t q, t
-    for q in range(asked.n):
-        for t in range(asked.begins[q] + 1, asked.begins[q + 1]):
-            if asked.slots[t] < asked.slots[t - 1]:
-                return False
-    return True
-
-
-cdef int64_t _place_of(int64_t slot, const int64_t* slots, int64_t begin, int64_t end) noexcept nogil:
-    """Where the pairs of rows from this one on begin, of those that are in order."""
-    cdef int64_t middle
-    while begin < end:
-        middle = (begin + end) // 2
-        if slots[middle] < slot:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
-cdef int64_t _most_pairs(const Asked* asked, int64_t n_rows, int64_t most) noexcept:
-    """The most pairs that are of rows which are at hand together."""
-    cdef int64_t first = 0, q, n, largest = asked.begins[asked.n] - asked.begins[0]
-    if most == n_rows:
-        return largest
-    largest = 0
-    while first < n_rows:
-        n = 0
-        for q in range(asked.n):
-            n += _place_of(first + most, asked.slots, asked.begins[q], asked.begins[q + 1])
-            n -= _place_of(first, asked.slots, asked.begins[q], asked.begins[q + 1])
-        largest, first = max(largest, n), first + most
-    return largest

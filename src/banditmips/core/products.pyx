@@ -214,40 +214,58 @@ cdef bint best_by_products(
 
     Parameters
     ----------
-    known
-        Sums of the atoms' squares; where it is NULL, that of the best row stands for all.
-    squares
-        Of the query.
+    known, squares
+        As those of `close_by_products`.
     room
         Of `room_for_best`; has the largest squares of each block behind room for as many other numbers (`fill_maxima`).
     out
         Rows that take no part, whose products are as small as any; or NULL.
     """
-    cdef double* values = room + 2 * n_blocks(n)
-    cdef int64_t* close = <int64_t*> (values + n)
-    cdef Py_ssize_t top = 0, n_close
+    cdef int64_t* close = <int64_t*> (room + 2 * n_blocks(n) + n)
+    cdef Py_ssize_t n_close = close_by_products(products, atoms, known, n, d, squares, best.k, best.absolute, room, close)
+    if n_close < 0:
+        return False
+    if out != NULL:
+        n_close = without_those(out, close, n_close)
+    fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
+    return best.add_all(close, <double*> (close + n_close), n_close)
+
+
+cdef Py_ssize_t close_by_products(
+    const real* products, const real* atoms, const real* known, int64_t n, int64_t d, double squares, Py_ssize_t k,
+    bint absolute, double* room, int64_t* close
+) noexcept nogil:
+    """Find rows that are among the best k by the products with a query, or too close to tell.
+
+    Returns how many they are; -1 where a number is not finite.
+
+    Parameters
+    ----------
+    known
+        Sums of the atoms' squares; where it is NULL, that of the best row stands for all.
+    squares
+        Of the query.
+    room
+        For n numbers, behind two for each block, of which the second half has the largest squares of each (`fill_maxima`).
+    """
+    cdef Py_ssize_t top = 0, t
     cdef double bar
     cdef Rounding rounding
-    if best.k >= n:  # nobody has to be left out
-        for n_close in range(n):
-            close[n_close] = n_close
-        fill_exact(atoms, close, n, query, d, <double*> (close + n))
-        return best.add_all(close, <double*> (close + n), n)
-    bar = kth_best(products, n, best.k, best.absolute, room, values, &top)
+    if k >= n:  # nobody has to be left out
+        for t in range(n):
+            close[t] = t
+        return n
+    bar = kth_best(products, n, k, absolute, room, room + 2 * n_blocks(n), &top)
     if isnan(bar):
-        return False
+        return -1
     rounding = rounding_of(real is float, d, sqrt(squares))
     if known == NULL:
         if real is float:
             rounding.same_square = bm_kernels().dot_f32(atoms + top * d, atoms + top * d, d)
         else:
             rounding.same_square = bm_kernels().dot_f64(atoms + top * d, atoms + top * d, d)
-    bar = certain_bar(products, known, n, best.absolute, room, bar, &rounding)
-    n_close = reaching(products, known, n, best.absolute, room, bar, &rounding, close)
-    if out != NULL:
-        n_close = without_those(out, close, n_close)
-    fill_exact(atoms, close, n_close, query, d, <double*> (close + n_close))
-    return best.add_all(close, <double*> (close + n_close), n_close)
+    bar = certain_bar(products, known, n, absolute, room, bar, &rounding)
+    return reaching(products, known, n, absolute, room, bar, &rounding, close)
 
 
 cdef void fill_exact(

@@ -9,7 +9,8 @@ import numpy as np
 cimport numpy as cnp
 
 from banditmips.core.kernels cimport bm_moments
-from banditmips.core.near_best cimport Room, count_left, n_blocks
+from banditmips.core.near_best cimport Room, RowsOfEach, count_left, n_blocks
+from banditmips.core.pairs cimport are_shared
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
 from banditmips.core.products cimport Best
 from banditmips.core.rows cimport Rows
@@ -163,30 +164,25 @@ cdef class ScoresBatch(PlainScores):
         cdef Room room = Room((2 * n_blocks(self.n) + self.n) * sizeof(double))
         cdef char* of_query = <char*> cnp.PyArray_DATA(products)
         cdef const int64_t[::1] known_begins = given_begins, known_rows
-        cdef Py_ssize_t t, n_close, used = 0
+        cdef RowsOfEach close = RowsOfEach(self.n_queries, self.n, 2 * self.n_queries * <Py_ssize_t> self.k)
+        cdef Py_ssize_t t, n_close
+        cdef int64_t* places
         if given is not None:
             known_rows = given
-        begin = np.zeros(self.n_queries + 1, dtype=np.int64)
-        cdef int64_t[::1] begins = begin, places = np.empty(self.n + 2 * self.n_queries * <Py_ssize_t> self.k, dtype=np.int64), more
         for t in range(self.n_queries):
-            n_close = known_begins[t + 1] - known_begins[t]
-            if used + max(n_close, self.n) > places.shape[0]:
-                more = np.empty(2 * places.shape[0] + self.n, dtype=np.int64)
-                memcpy(&more[0], &places[0], used * sizeof(int64_t))
-                places = more
+            n_close, places = known_begins[t + 1] - known_begins[t], close.room()
             if n_close > 0:
-                memcpy(&places[used], &known_rows[known_begins[t]], n_close * sizeof(int64_t))
+                memcpy(places, &known_rows[known_begins[t]], n_close * sizeof(int64_t))
             else:
                 n_close = self.find_close(
-                    scored, of_query, looked[t].norm, looked[t].centre, out, <double*> room.start, &places[used]
+                    scored, of_query, looked[t].norm, looked[t].centre, out, <double*> room.start, places
                 )
                 self.is_closed |= n_close > self.most_close
                 if n_close < 0 or self.is_closed:
                     return None
                 of_query += self.n * <int64_t> (sizeof(float) if self.single else sizeof(double))
-            used += n_close
-            begins[t + 1] = used
-        return np.asarray(places[:used]), begin
+            close.take(n_close)
+        return close.found()
 
     cdef bint _find_best(
         self, ScoredAtoms scored, cnp.ndarray rows, wanted, const Looked* looked, Best best
@@ -195,17 +191,19 @@ cdef class ScoresBatch(PlainScores):
         cdef Room room = Room((self.d + self.n) * sizeof(double))
         cdef double* wide = <double*> room.start
         cdef double* sums = wide + self.d
-        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, lie_apart = not scored.rows.are_contiguous
+        cdef bint is_single = cnp.PyArray_TYPE(rows) == cnp.NPY_FLOAT, are_together
         cdef const char* query = <const char*> cnp.PyArray_DATA(rows)
         cdef const int64_t[::1] close = wanted[0], begins = wanted[1]
         cdef const double[::1] of_all
         cdef const int64_t* some
         cdef Py_ssize_t t, n_close
-        if lie_apart:
-            of_all = self._sums_apart(scored.rows, rows, wanted, looked)
+        # What is read of rows whose numbers lie apart serves all queries, and so it does where many want the same.
+        are_together = not scored.rows.are_contiguous or are_shared(close, self.n)
+        if are_together:
+            of_all = self._sums_together(scored.rows, rows, wanted, looked)
         for t in range(self.n_queries):
             some, n_close = &close[0] + begins[t], begins[t + 1] - begins[t]
-            if lie_apart:
+            if are_together:
                 memcpy(sums, &of_all[begins[t]], n_close * sizeof(double))
             else:
                 with nogil:
@@ -220,8 +218,8 @@ cdef class ScoresBatch(PlainScores):
             query += self.d * <int64_t> (sizeof(float) if is_single else sizeof(double))
         return True
 
-    cdef object _sums_apart(self, Rows atoms, cnp.ndarray rows, wanted, const Looked* looked):
-        """Exact sums of all wanted rows, whose numbers lie apart: what is read of them serves all queries."""
+    cdef object _sums_together(self, Rows atoms, cnp.ndarray rows, wanted, const Looked* looked):
+        """Exact sums of all wanted rows, of which what is read serves all queries."""
         close, begins = wanted
         cdef Py_ssize_t t
         powers = np.zeros(self.n_queries, dtype=np.int64)

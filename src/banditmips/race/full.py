@@ -17,6 +17,7 @@ from banditmips.core.batch import add_exactly
 from banditmips.core.certain import ScoreMap
 from banditmips.core.many_products import products_with_many
 from banditmips.core.near_best import rounding_units
+from banditmips.core.pairs import are_shared
 from banditmips.core.passes import multiplies_columns, products_of_columns, rough_sums
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import NEG_SQUARED_DIFFERENCE, PRODUCT
@@ -44,8 +45,6 @@ _MOST_READ_AGAIN = 0.04
 """Part of a file that may be read once more for exact scores of the best."""
 _GROUPS_HELD = 4
 """Groups of rows that are held at a time: one that is multiplied, two that are read meanwhile, and room."""
-_SHARED_ROWS = 4.0
-"""Queries that want a contiguous row, on average, from which on it is read once for all (measured: from 3 to 5)."""
 BY_COLUMNS = (PRODUCT, NEG_SQUARED_DIFFERENCE)
 """Objectives whose terms are added up column by column."""
 _FAR = 1 << 25
@@ -137,7 +136,7 @@ def exact_sums(
     `close` and `begins` are as `banditmips.core.near_best.close_to_each` gives them.
     """
     sums = np.empty(close.size)
-    if rows.are_contiguous and not _are_shared(rows, close):
+    if rows.are_contiguous and not are_shared(close, rows.n):
 
         def work(start: int, stop: int) -> None:
             add_exactly(rows, queries, scales, close, begins, objective, sums, (start, stop))
@@ -170,18 +169,6 @@ def column_time(rows: Rows, n_queries: int) -> float:
 def come_from_memory(rows: Rows) -> bool:
     """Whether these are more than any cache is taken to hold."""
     return sum(array.nbytes for array in rows.arrays) >= _FAR
-
-
-def _are_shared(rows: Rows, close: NDArray[np.int64]) -> bool:
-    """Whether so many queries want each contiguous row that it is read once for all of them.
-
-    That pays where rows come from memory, or have to be converted (measured: a quarter to a half less); those of a
-    matrix that fills half of a cache do too, because the queries have to go there as well.
-    """
-    may_be_near = sum(array.nbytes for array in rows.arrays) < _FAR // 2
-    if may_be_near and all(array.dtype in (np.float32, np.float64) for array in rows.arrays):
-        return False
-    return bool(close.size >= _SHARED_ROWS * np.count_nonzero(np.bincount(close, minlength=1)))
 
 
 def can_stream(store: PartStore, k: int) -> bool:

@@ -218,11 +218,11 @@ struct bm_kernels {
     void (*sums_exact_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
     void (*sums_exact_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double out[4]);
 
-    /* The same for a part of a stretch, a multiple of BM_SUMS numbers unless it is the last: it is added to BM_SUMS sums of each
-     * row, one row behind the other, which end_stretch adds up to sums[t] for row t of n, and makes 0. (With the portable
-     * kernels a part is a whole stretch.) Here it is the number of rows that counts, 1, 2 or 4. */
-    void (*add_part_f32)(int objective, const float *const a[4], int n_rows, const double *b, int64_t d, double *lanes);
-    void (*add_part_f64)(int objective, const double *const a[4], int n_rows, const double *b, int64_t d, double *lanes);
+    /* The same for one row and 1, 2 or 4 queries, of a part of a stretch, a multiple of BM_SUMS numbers unless it is the last: it
+     * is added to BM_SUMS sums of each query, those of one behind those of the other, which end_stretch adds up to sums[t] for
+     * number t of n, and makes 0. (With the portable kernels a part is a whole stretch.) */
+    void (*add_part_f32)(int objective, const float *a, const double *const b[4], int n_queries, int64_t d, double *lanes);
+    void (*add_part_f64)(int objective, const double *a, const double *const b[4], int n_queries, int64_t d, double *lanes);
     void (*end_stretch)(double *lanes, int64_t n, double *sums);
 
     /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of products or

@@ -80,52 +80,81 @@ static double F(dot_exact)(const REAL *a, const double *b, int64_t d) {
     return sum;
 }
 
-#define OF_ROWS(what, objective)                  \
-    if (n_rows == 1)                              \
-        F(what)(objective, a, 1, b, d, out);      \
-    else if (n_rows == 2)                         \
-        F(what)(objective, a, 2, b, d, out);      \
-    else                                          \
-        F(what)(objective, a, 4, b, d, out);
-#define OF_OBJECTIVE(what)                             \
-    switch (objective) {                               \
-        case BM_PRODUCTS: OF_ROWS(what, BM_PRODUCTS) break; \
-        case BM_SQUARES: OF_ROWS(what, BM_SQUARES) break;   \
-        default: OF_ROWS(what, BM_SIZES)               \
-    }
-
+#define OF_ROWS(objective)                          \
+    if (n_rows == 1)                                \
+        F(sums_of)(objective, a, 1, b, d, out);     \
+    else if (n_rows == 2)                           \
+        F(sums_of)(objective, a, 2, b, d, out);     \
+    else                                            \
+        F(sums_of)(objective, a, 4, b, d, out);
 NEVER_INLINE void F(sums_exact)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double out[4]) {
-    OF_OBJECTIVE(sums_of)
+    switch (objective) {
+        case BM_PRODUCTS: OF_ROWS(BM_PRODUCTS) break;
+        case BM_SQUARES: OF_ROWS(BM_SQUARES) break;
+        default: OF_ROWS(BM_SIZES)
+    }
 }
+#undef OF_ROWS
 
 #if BM_VECTOR_BYTES
-/* The same for a part of a stretch: what is added up of it stays as it is, in the lanes of two vectors. */
-ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *const *a, int n_rows, const double *b, int64_t d, double *lanes) {
+/* The terms of a part of a stretch of one row with some queries, which share what is loaded of it: what is added up of each
+ * stays as it is, in the lanes of two vectors, where add_terms would have it. */
+ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *const *b, int n_queries, int64_t d, double *lanes) {
     v_f64 s0[4], s1[4];
-    for (int r = 0; r < n_rows; r++) {
-        s0[r] = load_f64(lanes + r * BM_SUMS);
-        s1[r] = load_f64(lanes + r * BM_SUMS + LANES_f64);
+    for (int q = 0; q < n_queries; q++) {
+        s0[q] = load_f64(lanes + q * BM_SUMS);
+        s1[q] = load_f64(lanes + q * BM_SUMS + LANES_f64);
     }
-    F(add_terms)(objective, a, n_rows, b, 0, d, s0, s1);
-    for (int r = 0; r < n_rows; r++) {
-        store_f64(lanes + r * BM_SUMS, s0[r]);
-        store_f64(lanes + r * BM_SUMS + LANES_f64, s1[r]);
+    int64_t j = 0;
+    for (; d - j >= 2 * LANES_f64; j += 2 * LANES_f64) {
+        v_f64 a0 = F(load_wide)(a + j), a1 = F(load_wide)(a + j + LANES_f64);
+        KEEP_LOADED(a0);
+        KEEP_LOADED(a1);
+        for (int q = 0; q < n_queries; q++) {
+            s0[q] += terms_f64(objective, a0, load_f64(b[q] + j));
+            s1[q] += terms_f64(objective, a1, load_f64(b[q] + j + LANES_f64));
+        }
     }
-}
-
-static void F(add_part)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double *out) {
-    OF_OBJECTIVE(add_to_lanes)
+    if (j < d) { /* with zeros behind what is left */
+        const int64_t n0 = d - j < LANES_f64 ? d - j : LANES_f64, n1 = d - j - n0;
+        const v_f64 a0 = F(load_part_wide)(a + j, n0), a1 = F(load_part_wide)(a + j + n0, n1);
+        for (int q = 0; q < n_queries; q++) {
+            s0[q] += terms_f64(objective, a0, load_part_f64(b[q] + j, n0));
+            s1[q] += terms_f64(objective, a1, load_part_f64(b[q] + j + n0, n1));
+        }
+    }
+    for (int q = 0; q < n_queries; q++) {
+        store_f64(lanes + q * BM_SUMS, s0[q]);
+        store_f64(lanes + q * BM_SUMS + LANES_f64, s1[q]);
+    }
 }
 #else
 /* The compiler adds up plain numbers as it likes: parts are whole stretches here. */
-static void F(add_part)(int objective, const REAL *const a[4], int n_rows, const double *b, int64_t d, double *out) {
-    double found[4];
-    F(sums_exact)(objective, a, n_rows, b, d, found);
-    for (int r = 0; r < n_rows; r++) out[r * BM_SUMS] += found[r];
+ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *const *b, int n_queries, int64_t d, double *lanes) {
+    for (int q = 0; q < n_queries; q++) {
+        double found[4];
+        const REAL *const same[4] = {a, a, a, a};
+        F(sums_exact)(objective, same, 1, b[q], d, found);
+        lanes[q * BM_SUMS] += found[0];
+    }
 }
 #endif
-#undef OF_OBJECTIVE
-#undef OF_ROWS
+
+#define OF_QUERIES(objective)                             \
+    if (n_queries == 1)                                   \
+        F(add_to_lanes)(objective, a, b, 1, d, lanes);    \
+    else if (n_queries == 2)                              \
+        F(add_to_lanes)(objective, a, b, 2, d, lanes);    \
+    else                                                  \
+        F(add_to_lanes)(objective, a, b, 4, d, lanes);
+static void F(add_part)(int objective, const REAL *a, const double *const b[4], int n_queries, int64_t d, double *lanes) {
+    switch (objective) {
+        case BM_PRODUCTS: OF_QUERIES(BM_PRODUCTS) break;
+        case BM_SQUARES: OF_QUERIES(BM_SQUARES) break;
+        default: OF_QUERIES(BM_SIZES)
+    }
+}
+#undef OF_QUERIES
 
 #if !IS_FLOAT
 static void end_stretch(double *lanes, int64_t n, double *sums) {
