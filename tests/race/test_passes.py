@@ -165,6 +165,16 @@ def test_few_rows_are_left_of_data_that_can_be_told_apart(objective):
         assert found.size <= 6
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4"])
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 40, 41, 60], [3, 59], range(61), [7], [5, 4, 60]])
+def test_rows_of_a_matrix_by_column_are_copied(dtype, chosen):
+    atoms, rows = make(dtype)[0], np.array(chosen)
+    for kept in (np.float32, np.float64):
+        block = np.empty((rows.size, atoms.shape[1]), dtype=kept)
+        fill_block(Rows([np.asfortranarray(atoms)]), rows, block)
+        np.testing.assert_array_equal(block, atoms[rows].astype(kept))
+
+
 def test_rows_of_several_matrices():
     atoms, queries = make("f4")
     rows = Rows([atoms[:20].astype(np.float16), atoms[20:]])

@@ -22,5 +22,11 @@ cdef struct Asked:
     const int64_t* begins
 
 
+ctypedef fused real:
+    float
+    double
+
+
 cpdef bint are_shared(const int64_t[::1] rows, int64_t n)
 cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1
+cdef int copy_rows(const Wanted* wanted, real* rows) except -1

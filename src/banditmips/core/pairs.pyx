@@ -44,7 +44,7 @@ cdef class Hand:
 
     cdef const Wanted* wanted
     cdef bint are_single, lie_ready, lie_by_column, lie_apart
-    cdef int64_t first, n, part, pitch, size, n_groups, n_runs
+    cdef int64_t first, n, most, part, pitch, size, n_groups, n_runs
     cdef const void** rows  # where the part of each is
     cdef char* room
     cdef char* converted
@@ -53,10 +53,15 @@ cdef class Hand:
     cdef Place* places
     cdef object memory
 
-    cdef int begin(self, const Wanted* wanted, int64_t n, int64_t n_queries, bint lie_apart) except -1:
-        """Make room for n of the wanted rows at most; those that lie apart are read stretch by stretch, number by number."""
-        cdef int64_t t, most
+    cdef int begin(self, const Wanted* wanted, int64_t n_queries) except -1:
+        """Make room for as many of the wanted rows, and a part of so many queries, as stay in the cache.
+
+        Rows that lie apart are read stretch by stretch, number by number.
+        """
+        cdef bint lie_apart = _lie_apart(wanted)
+        cdef int64_t t, n = min(wanted.n, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS), largest
         cdef const Place* place
+        self.most = n
         self.wanted, self.are_single, self.lie_ready, self.lie_apart = wanted, not lie_apart, not lie_apart, lie_apart
         for t in range(wanted.n):
             place = &wanted.places[t]
@@ -67,9 +72,9 @@ cdef class Hand:
             self.lie_ready &= place.stride == self.size and place.dtype == (BM_F32 if self.are_single else BM_F64)
         self.lie_by_column = not self.lie_ready and not lie_apart and wanted.columns != NULL
         self.part = BM_STRETCH
-        most = max(n_queries * <int64_t> sizeof(double), 0 if self.lie_ready else n * self.size)
+        largest = max(n_queries * <int64_t> sizeof(double), 0 if self.lie_ready else n * self.size)
         # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
-        while self.part > LEAST_PART and most * self.part > AT_HAND and not lie_apart and bm_kernels().name != b"portable":
+        while self.part > LEAST_PART and largest * self.part > AT_HAND and not lie_apart and bm_kernels().name != b"portable":
             self.part //= 2
         self.pitch = (self.part + GAP) * self.size
         self.memory = []
@@ -89,9 +94,9 @@ cdef class Hand:
         self.memory.append(room)
         return next_line(&room[0])
 
-    cdef void take(self, int64_t first, int64_t n) noexcept nogil:
-        """Turn to so many of the wanted rows."""
-        cdef int64_t t
+    cdef void take(self, int64_t first) noexcept nogil:
+        """Turn to the wanted rows from this one on."""
+        cdef int64_t t, n = min(self.most, self.wanted.n - first)
         self.first, self.n = first, n
         if not self.lie_ready:
             for t in range(n):
@@ -286,20 +291,42 @@ cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, doub
     return 0
 
 
-cdef int _add_some(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:
-    """Do that for so many queries that a part of them stays in the cache."""
-    cdef bint lie_apart = _lie_apart(wanted)
-    cdef int64_t most = min(wanted.n, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS), first = 0, t
+cdef int copy_rows(const Wanted* wanted, real* rows) except -1:
+    """Copy the rows, converted to this type, one behind the other."""
     cdef Hand hand = Hand()
-    cdef Pairs pairs = Pairs()
-    hand.begin(wanted, most, asked.n, lie_apart)
-    pairs.sort(asked, wanted.n)
-    pairs.make_room(asked.n, hand.part, most)
+    hand.begin(wanted, 0)
+    cdef int64_t first = 0, start, count, t, d = wanted.d
+    cdef int dtype = BM_F32 if hand.are_single else BM_F64
     with nogil:
         while first < wanted.n:
-            hand.take(first, min(most, wanted.n - first))
+            hand.take(first)
+            start = 0
+            while start < d:
+                count = min(hand.part, d - start)
+                hand.read(start, count)
+                for t in range(hand.n):
+                    if real is float:
+                        bm_kernels().to_f32(dtype, hand.rows[t], hand.size, count, rows + (first + t) * d + start)
+                    else:
+                        bm_kernels().to_f64(dtype, hand.rows[t], hand.size, count, rows + (first + t) * d + start)
+                start += count
+            first += hand.most
+    return 0
+
+
+cdef int _add_some(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:
+    """Do that for so many queries that a part of them stays in the cache."""
+    cdef int64_t first = 0, t
+    cdef Hand hand = Hand()
+    cdef Pairs pairs = Pairs()
+    hand.begin(wanted, asked.n)
+    pairs.sort(asked, wanted.n)
+    pairs.make_room(asked.n, hand.part, hand.most)
+    with nogil:
+        while first < wanted.n:
+            hand.take(first)
             _add_rows(hand, pairs, asked, objective)
-            first += most
+            first += hand.most
         for t in range(pairs.found.shape[0]):
             sums[pairs.places[t]] += pairs.found[t]
     return 0

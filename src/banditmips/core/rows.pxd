@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from banditmips.core.kernels cimport bm_columns
+from banditmips.core.pairs cimport Wanted
 from banditmips.core.places cimport Place
 
 
@@ -32,4 +33,5 @@ cdef class Rows:
     ) noexcept nogil
     cdef Place _place_of(self, int64_t row) noexcept nogil
     cdef bm_columns _columns(self, int64_t start, int64_t stop) noexcept nogil
+    cdef Wanted _wanted(self, const int64_t[::1] numbers, Place* places, const bm_columns* columns)
     cdef bint _all_lie_as(self, int dtype)

@@ -13,7 +13,7 @@ from banditmips.core.kernels cimport (
     BM_COLUMN_ROOM, BM_COLUMN_ROWS, BM_PRODUCTS, BM_ROUGH_PADDING, BM_ROUGH_ROWS, BM_SQUARES, BM_STRETCH, bm_columns,
     bm_kernels,
 )
-from banditmips.core.pairs cimport Asked, Wanted, add_pairs
+from banditmips.core.pairs cimport Asked, Wanted, add_pairs, copy_rows
 from banditmips.core.places cimport CACHE_LINE, Place, add_stretch, add_sums, read_next
 
 cnp.import_array()
@@ -248,7 +248,7 @@ cdef class Rows:
         cdef Asked asked
         cdef Wanted wanted
         cdef bm_columns columns = self._columns(0, self.n)
-        cdef int64_t t, n_pairs = rows.shape[0], n_wanted = 0
+        cdef int64_t t, n_pairs = rows.shape[0]
         if queries.shape[1] != self.d:
             raise ValueError(f"queries must have {self.d} entries, got {queries.shape[1]}")
         if begins.shape[0] != queries.shape[0] + 1 or begins[0] != 0 or begins[queries.shape[0]] != n_pairs:
@@ -275,17 +275,24 @@ cdef class Rows:
                 of_rows[numbers[t]] = t
             for t in range(n_pairs):
                 slots[t] = of_rows[rows[t]]
-        n_wanted = numbers.shape[0]
-        cdef char[::1] places = np.empty(n_wanted * sizeof(Place), dtype=np.int8)
-        for t in range(n_wanted):
-            (<Place*> &places[0])[t] = self._place_of(numbers[t])
-        lie_together = self.are_columns and columns.row_stride == self.arrays[0].itemsize
-        wanted.places, wanted.numbers, wanted.n, wanted.d = <Place*> &places[0], &numbers[0], n_wanted, self.d
-        wanted.columns = &columns if lie_together else NULL
+        cdef char[::1] places = np.empty(numbers.shape[0] * sizeof(Place), dtype=np.int8)
+        wanted = self._wanted(numbers, <Place*> &places[0], &columns)
         asked.queries, asked.are_single, asked.n = &queries[0, 0], real is float, queries.shape[0]
         asked.slots, asked.begins = &slots[0], &begins[0]
         add_pairs(&wanted, &asked, objective, &sums[0])
         return out if objective == BM_PRODUCTS else np.negative(out, out=out)
+
+    cdef Wanted _wanted(self, const int64_t[::1] numbers, Place* places, const bm_columns* columns):
+        """Rows with these numbers, each once and in their order; there is room for their places, and `columns` are of all."""
+        cdef int64_t t
+        cdef Wanted wanted
+        for t in range(numbers.shape[0]):
+            places[t] = self._place_of(numbers[t])
+        wanted.places, wanted.numbers, wanted.n, wanted.d = places, &numbers[0], numbers.shape[0], self.d
+        wanted.columns = NULL
+        if self.are_columns and columns.row_stride == self.arrays[0].itemsize:
+            wanted.columns = columns
+        return wanted
 
     cdef bint _all_lie_as(self, int dtype):
         """Whether all rows are contiguous, and of this type of float."""
@@ -334,9 +341,17 @@ def fill_block(Rows rows, const int64_t[::1] chosen, real[:, ::1] block):
     """Put some rows into `block`, converted to its type."""
     cdef int64_t t
     cdef Place place
+    cdef Wanted wanted
+    cdef bm_columns columns = rows._columns(0, rows.n)
     rows.check(chosen)
     if block.shape[0] < chosen.shape[0] or block.shape[1] != rows.d:
         raise ValueError(f"block must have room for {chosen.shape[0]} rows of {rows.d} entries")
+    cdef char[::1] places
+    if rows.are_columns and chosen.shape[0] > 1 and rows.d and np.all(np.diff(chosen) > 0):  # neighbours share cache lines
+        places = np.empty(chosen.shape[0] * sizeof(Place), dtype=np.int8)
+        wanted = rows._wanted(chosen, <Place*> &places[0], &columns)
+        copy_rows(&wanted, &block[0, 0])
+        return
     with nogil:
         for t in range(chosen.shape[0]):
             place = rows._place_of(chosen[t])

@@ -17,9 +17,8 @@ from banditmips.race.full import can_use_blas
 
 __all__ = ["Wanted", "WantedFacts", "facts_of_wanted", "joined", "replaced", "without"]
 
-_MOST_WANTED, _MOST_APART = 0.5, 1 / 8
-"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together; and of
-atoms by column, of which neighbours share cache lines."""
+_MOST_WANTED = 0.5
+"""Part of the atoms whose norms are wanted, from which on those of all take less than copying them together."""
 
 Wanted = tuple[NDArray[np.int64], NDArray[np.int64]]
 """The rows, and where those of each query begin, with the end of all (as `close_to_each` gives them)."""
@@ -97,8 +96,7 @@ def facts_of_wanted(rows: Rows, close: NDArray[np.int64]) -> WantedFacts:
         if np.isfinite(squares).all():
             facts = AtomFacts(squares, means, scatter, low, high, np.empty(0, dtype=np.float32))
             return WantedFacts(rows, close, facts, places, store, chosen)
-    most = _MOST_APART if rows.are_columns else _MOST_WANTED
-    if (rows.are_contiguous or can_use_blas(array)) and chosen.size >= most * n:
+    if (rows.are_contiguous or can_use_blas(array)) and chosen.size >= _MOST_WANTED * n:
         chosen, places = np.arange(n), close
     store, facts = facts_of(store, chosen)
     assert store.rows is not None
