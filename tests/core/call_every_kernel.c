@@ -201,6 +201,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
     k->group_maxima_f32(a, n, 0, 2 * k->panel_lanes_f32, maxima);
     k->group_maxima_f64(c, n, 1, 2 * k->panel_lanes_f64, maxima);
     sum += (double)k->those_reaching_f32(a, n, 1, 2, reaching) + (double)k->those_reaching_f64(c, n, 0, -1, reaching);
+    int64_t *who = NEW(int64_t, n, 0);
+    sum += (double)k->places_reaching_f32(a, n, 0, 0.1, who) + (double)k->places_reaching_f64(c, n, 1, 3, who);
     call_panels(k, a, c, n, offset);
     for (int objective = BM_PRODUCTS; objective <= BM_SIZES; objective++)
         for (int count = 1; count <= 4; count++) {

@@ -113,6 +113,7 @@ class Kernels(ctypes.Structure):
         ("largest_f64", ctypes.CFUNCTYPE(DOUBLE, POINTER, INT64, INT)),
         *_both_precisions("group_maxima", None, POINTER, INT64, INT, INT64, POINTER),
         *_both_precisions("those_reaching", INT64, POINTER, INT64, INT, DOUBLE, POINTER),
+        *_both_precisions("places_reaching", INT64, POINTER, INT64, INT, DOUBLE, POINTER),
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("sums_exact", None, INT, POINTER, INT, POINTER, INT64, POINTER),
         *_both_precisions("add_part", None, INT, POINTER, POINTER, INT, INT64, POINTER),

@@ -37,6 +37,15 @@ def test_maxima_of_groups_and_those_that_reach_a_bar(kernels, precision, absolut
             found = np.full(n, np.nan)
             count = getattr(kernels, f"those_reaching_{precision}")(numbers, n, absolute, float(bar), found)
             np.testing.assert_array_equal(np.sort(found[:count]), np.sort(ranked[ranked >= bar]))
+            # One that misses a bar by less than a float can tell may be among them; whoever reaches it is.
+            for between in (float(bar), float(bar) * (1.0 + 1e-9), float(bar) * (1.0 - 1e-9)):
+                places = np.full(n, -1, dtype=np.int64)
+                count = getattr(kernels, f"places_reaching_{precision}")(numbers, n, absolute, between, places)
+                assert set(np.flatnonzero(ranked.astype(np.float64) >= between)) <= set(places[:count].tolist())
+                assert set(places[:count].tolist()) <= set(
+                    np.flatnonzero(ranked >= np.nextafter(dtype(bar), dtype(-np.inf)))
+                )
+                assert (np.diff(places[:count]) > 0).all()
         for n_groups in (lanes, 3 * lanes):
             whole = n // lanes * lanes  # as far as whole vectors go
             maxima = np.full(n_groups + 1, np.nan)

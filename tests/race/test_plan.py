@@ -257,3 +257,11 @@ def test_rows_that_many_queries_want_are_read_once_for_all_of_them(n_wanting, is
     assert bool(alone) != is_shared
     if is_shared:
         np.testing.assert_array_equal(found, expected)
+
+
+def test_between_cache_and_memory_costs_follow_what_a_last_cache_holds():
+    small, large = Costs(), Costs(at_32_mb=0.1, at_64_mb=0.4)  # of less than 32 MB, and of about 64
+    for here, parts in ((small, (0.0, 0.0, 0.5, 1.0, 1.0, 1.0, 1.0)), (large, (0.0, 0.0, 0.05, 0.1, 0.4, 1.0, 1.0))):
+        found = [here.stream_of(1 << doublings) for doublings in (10, 21, 22, 23, 24, 25, 30)]
+        expected = [here.near_stream + part * (here.stream - here.near_stream) for part in parts]
+        np.testing.assert_allclose(found, expected)

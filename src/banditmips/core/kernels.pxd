@@ -197,6 +197,12 @@ cdef extern from "c/kernels.h" nogil:
         void (*group_maxima_f64)(const double *v, int64_t n, int absolute, int64_t n_groups, double *out) noexcept nogil
         int64_t (*those_reaching_f32)(const float *v, int64_t n, int absolute, double bar, double *out) noexcept nogil
         int64_t (*those_reaching_f64)(const double *v, int64_t n, int absolute, double bar, double *out) noexcept nogil
+        int64_t (*places_reaching_f32)(
+            const float *v, int64_t n, int absolute, double bar, int64_t *places
+        ) noexcept nogil
+        int64_t (*places_reaching_f64)(
+            const double *v, int64_t n, int absolute, double bar, int64_t *places
+        ) noexcept nogil
         double (*largest_f64)(const double *v, int64_t n, int absolute) noexcept nogil
         double (*dot_exact_f32)(const float *a, const double *b, int64_t d) noexcept nogil
         double (*dot_exact_f64)(const double *a, const double *b, int64_t d) noexcept nogil

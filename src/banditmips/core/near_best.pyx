@@ -208,20 +208,33 @@ cdef inline double _width(const Rounding* rounding, double square) noexcept nogi
     return INFINITY if isnan(square) else rounding.of_norm * sqrt(square + rounding.lost_squares) + rounding.lost
 
 
+cdef Py_ssize_t _reaching_in(
+    const real* products, Py_ssize_t n, Py_ssize_t block, bint absolute, double bar, int64_t* places
+) noexcept nogil:
+    """Which products of a block reach a bar, or miss it by less than rounding: places within the block, and how many."""
+    cdef Py_ssize_t count = min(<Py_ssize_t> BLOCK, n - block * BLOCK)
+    if real is float:
+        return bm_kernels().places_reaching_f32(products + block * BLOCK, count, absolute, bar, places)
+    else:
+        return bm_kernels().places_reaching_f64(products + block * BLOCK, count, absolute, bar, places)
+
+
 cdef double certain_bar(
     const real* products, const real* squares, Py_ssize_t n, bint absolute, const double* maxima, double kth,
     const Rounding* rounding
 ) noexcept nogil:
     """What k of the products that reach the k-th best are worth at least: those of long rows may be wrong by more."""
-    cdef Py_ssize_t t, block
+    cdef Py_ssize_t t, i, block
     cdef double bar = kth - _width(rounding, rounding.same_square), value
+    cdef int64_t[BLOCK] here
     if squares == NULL:
         return bar
     bar = INFINITY
     for block in range(n_blocks(n)):
         if maxima[block] < kth:
             continue
-        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+        for i in range(_reaching_in(products, n, block, absolute, kth, here)):
+            t = block * BLOCK + here[i]
             value = fabs(products[t]) if absolute else products[t]
             if value >= kth:
                 bar = min(bar, value - _width(rounding, squares[t]))
@@ -236,7 +249,8 @@ cdef Py_ssize_t reaching(
 
     Behind the largest products of each block, `maxima` has the largest squares of each, if there are any.
     """
-    cdef Py_ssize_t t, block, count = 0
+    cdef Py_ssize_t t, i, block, count = 0
+    cdef int64_t[BLOCK] here
     cdef const double* largest = maxima + n_blocks(n)
     cdef double least = bar - _width(rounding, rounding.same_square), value, widest = -1.0
     for block in range(n_blocks(n)):
@@ -245,7 +259,8 @@ cdef Py_ssize_t reaching(
             least = bar - _width(rounding, widest)
         if maxima[block] < least:
             continue
-        for t in range(block * BLOCK, min((block + 1) * BLOCK, n)):
+        for i in range(_reaching_in(products, n, block, absolute, least, here)):
+            t = block * BLOCK + here[i]
             value = fabs(products[t]) if absolute else products[t]
             if value >= least and (squares == NULL or value + _width(rounding, squares[t]) >= bar):
                 if places != NULL:

@@ -31,6 +31,8 @@ class Costs:
     stream, near_stream, sweep, near_sweep
         A value (of four bytes) of a whole matrix, multiplied by BLAS: read from memory, and where all atoms are in the
         processor's cache. The same, multiplied by our own loop on one thread.
+    at_32_mb, at_64_mb
+        How much of what memory takes longer than the cache so much does: 1 where no cache holds it. (No nanoseconds.)
     column_stream, column_sweep, near_column_sweep, more_column_sweep
         The same of atoms in Fortran order: by BLAS, from memory; and by our own loop over columns of up to four bytes a
         number, which adds up in single precision, from memory, from the cache, and for one more of up to eight queries.
@@ -85,6 +87,8 @@ class Costs:
     near_stream: float = 0.09
     sweep: float = 0.23
     near_sweep: float = 0.09
+    at_32_mb: float = 1.0
+    at_64_mb: float = 1.0
     column_stream: float = 0.23
     column_sweep: float = 0.23
     near_column_sweep: float = 0.09
@@ -131,19 +135,30 @@ class Costs:
     call_overhead: float = 30_000.0
     probe_overhead: float = 80_000.0
 
+    def _between(self, near: float, far: float, n_values: int) -> float:
+        """What lies between cache and memory for so many values, more with each doubling."""
+        doublings = log2(max(n_values, 1) / _NEAR)
+        if doublings <= 2.0:
+            part = self.at_32_mb * max(doublings, 0.0) / 2.0
+        elif doublings <= 3.0:
+            part = self.at_32_mb + (self.at_64_mb - self.at_32_mb) * (doublings - 2.0)
+        else:
+            part = self.at_64_mb + (1.0 - self.at_64_mb) * min(doublings - 3.0, 1.0)
+        return near + part * (far - near)
+
     def stream_of(self, n_values: int, may_sweep: bool = False) -> float:
         """Return what a value costs if the atoms have so many: between cache and memory, more with each doubling.
 
         `may_sweep` says that our own loop can read them.
         """
         if may_sweep and self.sweeps(n_values):
-            return _between(self.near_sweep, self.sweep, n_values)
-        return _between(self.near_stream, self.stream, n_values)
+            return self._between(self.near_sweep, self.sweep, n_values)
+        return self._between(self.near_stream, self.stream, n_values)
 
     def sweeps(self, n_values: int) -> bool:
         """Whether our own loop multiplies so many values with a query about as fast as BLAS with its threads."""
-        blas = _between(self.near_stream, self.stream, n_values)
-        longer = _between(self.near_sweep, self.sweep, n_values) - _AS_FAST * blas
+        blas = self._between(self.near_stream, self.stream, n_values)
+        longer = self._between(self.near_sweep, self.sweep, n_values) - _AS_FAST * blas
         return n_values * longer <= _NUMPY_CALL
 
     def sweeps_columns(self, n_values: int, itemsize: int, n_queries: int) -> bool:
@@ -157,7 +172,7 @@ class Costs:
         While some of them are multiplied with what is at hand, the rest comes from memory.
         """
         near, n_bytes = self.near_column_sweep, n_values * itemsize
-        once = _between(near, near + itemsize / 4 * (self.column_sweep - near), n_bytes // 4)
+        once = self._between(near, near + itemsize / 4 * (self.column_sweep - near), n_bytes // 4)
         n_full, n_left = divmod(n_queries, _COLUMN_QUERIES)
         # It takes one, two, four or eight of them at a time.
         times = [max(once, near + (n - 1) * self.more_column_sweep) for n in (_COLUMN_QUERIES, _power_of_two(n_left))]
@@ -173,11 +188,11 @@ class Costs:
 
     def cell_of(self, n_bytes: int) -> float:
         """Return what a cell costs if all codes take so many bytes."""
-        return _between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
+        return self._between(min(self.near_cell, self.cell), self.cell, n_bytes // 4)
 
     def fine_cell_of(self, n_bytes: int) -> float:
         """Return what a bit of a cell costs where all of them are read, if all codes take so many bytes."""
-        return _between(min(self.near_fine_cell, self.fine_cell), self.fine_cell, n_bytes // 4)
+        return self._between(min(self.near_fine_cell, self.fine_cell), self.fine_cell, n_bytes // 4)
 
     def bytes_of(self, itemsize: int, n_queries: int, by_column: bool = False) -> float:
         """Return what a value of the atoms costs if it is multiplied as a byte with so many queries at once."""
@@ -248,7 +263,7 @@ class Costs:
         converted in registers, as long as from the cache, because less of it is read.
         """
         n_readings = self.readings(n_queries)
-        once = _between(self.near_columns, self.columns, n_values * itemsize // 4)
+        once = self._between(self.near_columns, self.columns, n_values * itemsize // 4)
         if itemsize < 4:
             once = self.near_columns
         return n_readings * once + (n_queries - n_readings) * min(self.more_columns, once) * 4 / max(itemsize, 4)
@@ -272,7 +287,7 @@ class Costs:
         """
         near_line = _LINE / 4 * self.near_stream
         n_lines = min(n_rows, n * itemsize // _LINE + 1)
-        by_line = n_lines * max(_between(near_line, self.gather, n * d) - near_line, 0.0)
+        by_line = n_lines * max(self._between(near_line, self.gather, n * d) - near_line, 0.0)
         whole = n * max(self.column_stream_of(n * d) - self.near_stream, 0.0)  # as they lie
         own = n_rows * self.apart + n_lines * self.apart_line + (n_pairs - n_rows) * self.more_apart
         # As everything here, beside a value of four bytes
@@ -280,11 +295,11 @@ class Costs:
 
     def column_stream_of(self, n_values: int) -> float:
         """Return what a value of atoms in Fortran order costs BLAS for one query."""
-        return _between(self.near_stream, self.column_stream, n_values)
+        return self._between(self.near_stream, self.column_stream, n_values)
 
 
-_NEAR, _FAR = 1 << 21, 1 << 23
-"""Values (of four bytes) that a processor's last cache is taken to hold, and that it is taken not to hold."""
+_NEAR = 1 << 21
+"""Values (of four bytes) that a processor's last cache is taken to hold: 8 MB. Of 128 MB it holds nothing."""
 _AS_FAST = 1.1
 """What our own loop may take beside BLAS where it is preferred: it needs no call of NumPy, and with the atoms out of
 the cache, as in an application that does something else in between, it is faster (measured: by a tenth to a third)."""
@@ -303,11 +318,6 @@ _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""
 _FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhead", "probe_overhead")
 """What differs little between machines; all else is measured."""
-
-
-def _between(near: float, far: float, n_values: int) -> float:
-    part = log2(max(n_values, 1) / _NEAR) / log2(_FAR / _NEAR)
-    return near + min(max(part, 0.0), 1.0) * (far - near)
 
 
 def _power_of_two(n: int) -> int:

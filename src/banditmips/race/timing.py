@@ -47,7 +47,18 @@ def measure() -> dict[str, float]:
     # so, other work was in the way.
     seconds["near_stream"] = min(seconds["near_stream"], stream)
     seconds |= _of_batches(apart, seconds["near_stream"])
-    return {name: 1e9 * value for name, value in seconds.items()} | _of_turning()
+    held = _held_by_a_cache(apart, seconds["near_stream"], seconds["stream"])
+    return {name: 1e9 * value for name, value in seconds.items()} | _of_turning() | held
+
+
+def _held_by_a_cache(apart: NDArray[np.float32], near: float, far: float) -> dict[str, float]:
+    """How much of what memory takes longer than the cache 32 and 64 MB do, between next to nothing and all of it."""
+    found, query = {}, np.ones(4 * _D, dtype=np.float32)
+    for name, part in (("at_32_mb", apart[: _N // 4]), ("at_64_mb", apart[: _N // 2])):
+        longer = _best_time(lambda some=part: some @ query, 6) / part.size - near  # type: ignore[misc]
+        found[name] = float(np.clip(longer / (far - near), 0.02, 1.0)) if far > near else 1.0
+    found["at_64_mb"] = max(found.values())
+    return found
 
 
 def _of_rows(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[str, float]:

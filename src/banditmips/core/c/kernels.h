@@ -209,6 +209,10 @@ struct bm_kernels {
     int64_t (*those_reaching_f32)(const float *v, int64_t n, int absolute, double bar, double *out);
     int64_t (*those_reaching_f64)(const double *v, int64_t n, int absolute, double bar, double *out);
 
+    /* Where those that reach any bar are (perhaps also one that misses it by less than rounding), and how many. */
+    int64_t (*places_reaching_f32)(const float *v, int64_t n, int absolute, double bar, int64_t *places);
+    int64_t (*places_reaching_f64)(const double *v, int64_t n, int absolute, double bar, int64_t *places);
+
     /* sum(a * b), every product and sum in double; sums of BM_STRETCH products each are added up one after another */
     double (*dot_exact_f32)(const float *a, const double *b, int64_t d);
     double (*dot_exact_f64)(const double *a, const double *b, int64_t d);

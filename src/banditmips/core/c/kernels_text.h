@@ -43,6 +43,7 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(largest)
     OF_BOTH(group_maxima)
     OF_BOTH(those_reaching)
+    OF_BOTH(places_reaching)
     OF_BOTH(dot_exact)
     OF_BOTH(sums_exact)
     OF_BOTH(add_part)

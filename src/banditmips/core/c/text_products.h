@@ -61,6 +61,31 @@ static int64_t F(those_reaching)(const REAL *v, int64_t n, int absolute, double 
     return count;
 }
 
+static int64_t F(places_reaching)(const REAL *v, int64_t n, int absolute, double bar, int64_t *places) {
+    int64_t count = 0, j = 0;
+#if BM_VECTOR_BYTES == 64
+#if IS_FLOAT /* nobody is lost by rounding the bar */
+    const float own = (float)bar, least = own > bar ? nextafterf(own, -INFINITY) : own;
+#else
+    const double least = bar;
+#endif
+    for (; n - j >= LANES; j += LANES) {
+        const V given = F(load)(v + j), x = absolute ? F(abs)(given) : given;
+#if IS_FLOAT
+        uint32_t reach = _mm512_cmp_ps_mask(x, (V){0} + least, _CMP_GE_OQ);
+#else
+        uint32_t reach = _mm512_cmp_pd_mask(x, (V){0} + least, _CMP_GE_OQ);
+#endif
+        for (; reach; reach &= reach - 1) places[count++] = j + __builtin_ctz(reach);
+    }
+#endif
+    for (; j < n; j++) {
+        LOAD_UNALIGNED(REAL, x, v + j);
+        if ((absolute && x < 0 ? -x : x) >= bar) places[count++] = j;
+    }
+    return count;
+}
+
 /* The products of four rows, and the sums of their squares unless `squares` is NULL, so that what is loaded of the query serves
  * them all. Whether there is room for squares is a constant wherever this is called. */
 ALWAYS_INLINE void F(products_of)(const REAL *const *a, const REAL *q, int64_t d, REAL *out, REAL *squares) {
