@@ -231,7 +231,7 @@ cdef cnp.ndarray _turned(cnp.ndarray products):
 
 cdef object _exact_products(Rows atoms, queries, close, begins):
     """Exact products of each query with its rows."""
-    if are_shared(close, atoms.n):
+    if are_shared(close, atoms.n, atoms.row_bytes):
         return atoms.pair_sums(close, begins, queries, BM_PRODUCTS)
     sums = np.empty(close.shape[0])
     add_exactly(atoms, queries, None, close, begins, BM_PRODUCTS, sums, (0, len(queries)))

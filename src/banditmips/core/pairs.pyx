@@ -20,7 +20,8 @@ cdef enum:
     MOST_ROWS = 256  # that are at hand at a time
     MOST_APART = 32  # the same of rows by column without neighbours, in half of the second cache
     MOST_QUERIES = 128  # of which a part is at hand at a time
-    AT_HAND = 1 << 19  # bytes of queries, or of rows: half of the second cache of most processors
+    SECOND_CACHE = 1 << 20  # bytes that the second cache of most processors holds (measured: rows are shared from 1.2 MB on)
+    AT_HAND = SECOND_CACHE // 2  # bytes of queries, or of rows
     LEAST_PART = 512  # numbers of a part: what is around fewer takes longer than from a farther cache
     SHARED = 4  # queries that want a row, on average, from which on contiguous rows are read once for all (measured: from 3)
     FEW_NEIGHBOURS = 2  # rows of a cache line up to which numbers are read one by one
@@ -76,6 +77,8 @@ cdef class Hand:
         # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
         while self.part > LEAST_PART and largest * self.part > AT_HAND and not lie_apart and bm_kernels().name != b"portable":
             self.part //= 2
+        if not lie_apart:
+            self.part = min(self.part, wanted.d)
         self.pitch = (self.part + GAP) * self.size
         self.memory = []
         self.rows = <const void**> self._room(n * sizeof(void*))
@@ -260,14 +263,19 @@ cdef class Pairs:
             t, lanes = t + together, lanes + together * BM_SUMS
 
 
-cpdef bint are_shared(const int64_t[::1] rows, int64_t n):
-    """Whether so many queries want each of their contiguous rows, of n atoms, that it takes less to read it once for all."""
+cpdef bint are_shared(const int64_t[::1] rows, int64_t n, int64_t row_bytes):
+    """Whether so many queries want each of their contiguous rows, of n atoms, that it takes less to read it once for all.
+
+    Rows that the second cache holds, all of them together, are as fast query by query.
+    """
+    if rows.shape[0] * row_bytes <= SHARED * SECOND_CACHE:
+        return False
     cdef uint8_t[::1] wanted = np.zeros(n, dtype=np.uint8)
     cdef int64_t t, n_wanted = 0
     for t in range(rows.shape[0]):
         n_wanted += not wanted[rows[t]]
         wanted[rows[t]] = True
-    return rows.shape[0] >= SHARED * n_wanted
+    return rows.shape[0] >= SHARED * n_wanted and n_wanted * row_bytes > SECOND_CACHE
 
 
 cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1:

@@ -17,7 +17,7 @@ cdef int64_t rough_room(int64_t n, int n_queries) noexcept nogil
 
 
 cdef class Rows:
-    cdef readonly int64_t n, d
+    cdef readonly int64_t n, d, row_bytes
     cdef readonly object arrays
     cdef readonly bint are_contiguous, are_columns
     cdef bint are_floats  # contiguous ones of one type

@@ -12,6 +12,7 @@ class Rows:
     def __init__(self, arrays: Sequence[NDArray[Any]]) -> None: ...
     n: Final[int]
     d: Final[int]
+    row_bytes: Final[int]
     arrays: Final[tuple[NDArray[Any], ...]]
     are_contiguous: Final[bool]
     are_columns: Final[bool]

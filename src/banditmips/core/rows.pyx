@@ -63,6 +63,7 @@ cdef class Rows:
             if array.ndim != 2:
                 raise ValueError(f"atoms must be 2-d, got {array.ndim} dimensions")
         self.n, self.d = 0, arrays[0].shape[1]
+        self.row_bytes = self.d * arrays[0].itemsize
         cdef int s
         for s, array in enumerate(self.arrays):
             self.segments[s].base = <const char*> cnp.PyArray_DATA(array)

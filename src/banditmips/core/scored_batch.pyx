@@ -198,7 +198,7 @@ cdef class ScoresBatch(PlainScores):
         cdef const int64_t* some
         cdef Py_ssize_t t, n_close
         # What is read of rows whose numbers lie apart serves all queries, and so it does where many want the same.
-        are_together = not scored.rows.are_contiguous or are_shared(close, self.n)
+        are_together = not scored.rows.are_contiguous or are_shared(close, self.n, scored.rows.row_bytes)
         if are_together:
             of_all = self._sums_together(scored.rows, rows, wanted, looked)
         for t in range(self.n_queries):

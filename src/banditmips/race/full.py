@@ -136,7 +136,7 @@ def exact_sums(
     `close` and `begins` are as `banditmips.core.near_best.close_to_each` gives them.
     """
     sums = np.empty(close.size)
-    if rows.are_contiguous and not are_shared(close, rows.n):
+    if rows.are_contiguous and not are_shared(close, rows.n, rows.row_bytes):
 
         def work(start: int, stop: int) -> None:
             add_exactly(rows, queries, scales, close, begins, objective, sums, (start, stop))

@@ -32,8 +32,12 @@ _LEAST_STORED = 1 << 18
 _BY_COLUMN = 0.5
 """Part of all entries up to which those of a query's columns are looked at by column, where there are rows too: adding
 to the sums of all atoms takes a little longer for each entry than summing one row after another."""
-_LEAST_TOGETHER = 4
-"""Queries from which on they are faster together: `WIDTH` of them take as long as three or four alone."""
+_LEAST_TOGETHER = 6
+"""Queries from which on they are faster together by row: `WIDTH` of them take as long as three to nine alone (measured: nine
+where a processor reads eight numbers of a query at once)."""
+_TURNED, _OF_BLOCK = 8, 4
+"""Entries that can be added to the sums of a query alone, by column, while one is put in the order of rows for all queries, and
+while it is multiplied with `WIDTH` of them then (measured: 7 to 8, and 4)."""
 _ALONE = 0.2
 """Part of all entries up to which a query by its own columns is faster than together with others."""
 _MOST_SUMS = 1 << 23
@@ -109,7 +113,7 @@ class SparseSearch:
         seen = list(map(self._look, queries, excluded))
         try:
             shared = [i for i, one in enumerate(seen) if not self._is_faster_alone(one)]
-            groups = [group for group in self._grouped(shared) if len(group) >= _LEAST_TOGETHER]
+            groups = [group for group in self._grouped(shared) if self._are_faster_together([seen[i] for i in group])]
             found: dict[int, SparseAnswer | None] = {}
             shares = map_in_order(lambda group: self._share([seen[i] for i in group]), groups, self._n_jobs)
             for group, answers in zip(groups, shares, strict=True):
@@ -185,12 +189,24 @@ class SparseSearch:
         limit = _ALONE if self._by_row is None else _BY_COLUMN
         return self._by_column.n_stored_of(seen.columns) <= limit * self._store.n_stored
 
+    def _are_faster_together(self, group: list[_Seen]) -> bool:
+        if self._by_row is not None:
+            return len(group) >= _LEAST_TOGETHER
+        assert self._by_column is not None
+        of_each = [self._n_stored_of(one.columns) for one in group]
+        columns = _columns_of_all(group)
+        n_blocks = -(-len(group) // WIDTH)
+        return sum(of_each) > self._n_stored_of(columns) * (_TURNED + _OF_BLOCK * n_blocks)
+
+    def _n_stored_of(self, columns: NDArray[np.int64] | None) -> int:
+        """Stored entries of some columns, or of all."""
+        assert self._by_column is not None
+        return self._store.n_stored if columns is None else self._by_column.n_stored_of(columns)
+
     def _share(self, group: list[_Seen]) -> list[SparseAnswer | None]:
         """Multiply with several queries together."""
         vectors = [one.query for one in group]
-        columns = None
-        if all(one.columns is not None for one in group):
-            columns = np.flatnonzero(np.logical_or.reduce([one.nonzero for one in group]))
+        columns = _columns_of_all(group)
         if self._by_row is not None:
             sums, slack = row_products_of_many(self._by_row, vectors, columns), roundings(self._by_row)
         else:
@@ -223,6 +239,13 @@ class SparseSearch:
         rows = close if seen.rows is None else seen.rows[close]
         assert self._by_row is not None
         return self._best(self._by_row.row_products(seen.query, rows)[0], rows, seen)
+
+
+def _columns_of_all(group: list[_Seen]) -> NDArray[np.int64] | None:
+    """Where some query is not 0; None if one of them is 0 nowhere."""
+    if any(one.columns is None for one in group):
+        return None
+    return np.flatnonzero(np.logical_or.reduce([one.nonzero for one in group]))
 
 
 def products_by_row(by_row: SparseProducts, queries: list[NDArray[np.float64]]) -> Iterator[NDArray[np.float64]]:

@@ -14,6 +14,52 @@ ALWAYS_INLINE int S(sparse_span)(const struct bm_sparse *m, int64_t line, int64_
     return 0 <= *start && *start <= *stop && *stop <= m->n_stored;
 }
 
+#if BM_VECTOR_BYTES == 64
+/* Up to eight places, zeros behind them, and whether one is outside; the numbers of the query there, and the entries. */
+ALWAYS_INLINE __m512i S(sparse_places)(const PLACE *places, __mmask8 here, uint64_t size, int *outside) {
+    __m512i at;
+    if (sizeof(PLACE) == 4)
+        at = _mm512_cvtepi32_epi64(_mm256_maskz_loadu_epi32(here, places)); /* its sign goes with it */
+    else
+        at = _mm512_maskz_loadu_epi64(here, places);
+    *outside |= _mm512_mask_cmpge_epu64_mask(here, at, _mm512_set1_epi64((int64_t)size));
+    return at;
+}
+
+ALWAYS_INLINE v_f64 S(sparse_numbers)(const void *query, int is_single, __m512i at, __mmask8 here) {
+    if (is_single) return (v_f64)_mm512_cvtps_pd(_mm512_mask_i64gather_ps(_mm256_setzero_ps(), here, at, query, sizeof(float)));
+    return (v_f64)_mm512_mask_i64gather_pd(_mm512_setzero_pd(), here, at, query, sizeof(double));
+}
+
+ALWAYS_INLINE v_f64 S(sparse_entries)(const REAL *values, __mmask8 here) {
+    if (sizeof(REAL) == 4) return (v_f64)_mm512_cvtps_pd(_mm256_maskz_loadu_ps(here, values));
+    return (v_f64)_mm512_maskz_loadu_pd(here, values);
+}
+
+/* Two vectors side by side, because an addition takes about four steps of the processor. What follows is asked for: numbers of
+ * the query that come between keep processors from reading as far ahead as memory is away. Rows are short, so that what is left
+ * of one behind whole vectors is a good part of it: it is a vector, too. (Measured: 0.45 to 0.6 ns an entry, number by number
+ * 1.2 to 1.6.) */
+ALWAYS_INLINE int S(sparse_row)(const REAL *values, const PLACE *places, int64_t count, uint64_t size,
+                                const void *query, const int is_single, double *product) {
+    enum { STEP = 16, AHEAD = 384 };
+    v_f64 s0 = {0}, s1 = {0};
+    for (int64_t e = 0; e < count; e += STEP) {
+        const uint32_t here = count - e >= STEP ? 0xffff : (1u << (count - e)) - 1;
+        int outside = 0;
+        PREFETCH(values + e + AHEAD);
+        PREFETCH(places + e + AHEAD);
+        const __m512i at0 = S(sparse_places)(places + e, (__mmask8)here, size, &outside);
+        const __m512i at1 = S(sparse_places)(places + e + 8, (__mmask8)(here >> 8), size, &outside);
+        if (outside) return 0;
+        s0 += S(sparse_entries)(values + e, (__mmask8)here) * S(sparse_numbers)(query, is_single, at0, (__mmask8)here);
+        s1 += S(sparse_entries)(values + e + 8, (__mmask8)(here >> 8)) *
+              S(sparse_numbers)(query, is_single, at1, (__mmask8)(here >> 8));
+    }
+    *product = sum_f64(s0 + s1);
+    return 1;
+}
+#else
 ALWAYS_INLINE v_f64 S(sparse_numbers)(const void *query, int is_single, const PLACE *places) {
     const float *singles = query;
     const double *doubles = query;
@@ -57,6 +103,7 @@ ALWAYS_INLINE int S(sparse_row)(const REAL *values, const PLACE *places, int64_t
     *product = sum;
     return 1;
 }
+#endif
 
 ALWAYS_INLINE int64_t S(sparse_rows)(const struct bm_sparse *m, const int64_t *rows, int64_t n_rows, const void *query,
                                      const int is_single, double *products) {
