@@ -12,9 +12,11 @@ from banditmips.core.certain cimport are_fine
 from banditmips.core.kernels cimport BM_F32, BM_PRODUCTS, bm_kernels, bm_moments
 from banditmips.core.many_products cimport fill_many_products
 from banditmips.core.near_best cimport Room, RowsOfEach, fill_maxima, n_blocks, real
-from banditmips.core.pairs cimport are_shared
+from banditmips.core.pairs cimport are_shared, may_share
 from banditmips.core.plain cimport BytesFirst, are_floats, are_same
-from banditmips.core.products cimport Best, PlainProducts, close_by_products
+from banditmips.core.products cimport (
+    Best, PlainProducts, best_by_products, close_by_products, fill_exact, room_for_best,
+)
 from banditmips.core.rows cimport Rows
 
 from banditmips.core.passes import rough_sums
@@ -164,15 +166,11 @@ cdef class PlainBatch(PlainProducts):
                     products = rough_sums(Rows([atoms]), np.arange(self.n), left, 0).astype(left.dtype)
                 else:
                     products = np.dot(left, atoms.T) if self.turns else _turned(np.dot(atoms, left.T))
-        wanted = (
-            _rows_to_add[float](self, <float*> NULL, products, close, atoms, squares)
+        best = (
+            _best_of_all[float](self, <float*> NULL, products, close, atoms, rows, squares)
             if self.type_num == cnp.NPY_FLOAT else
-            _rows_to_add[double](self, <double*> NULL, products, close, atoms, squares)
+            _best_of_all[double](self, <double*> NULL, products, close, atoms, rows, squares)
         )
-        if wanted is None:
-            return None
-        chosen, begins = wanted
-        best = best_of_each(chosen, begins, _exact_products(Rows([atoms]), rows, chosen, begins), self.k, self.absolute)
         if best is None:
             return None
         indices, scores = best
@@ -229,6 +227,73 @@ cdef cnp.ndarray _turned(cnp.ndarray products):
     return rows
 
 
+cdef object _best_of_all(
+    PlainBatch kind, const real* known, cnp.ndarray products, by_bytes, cnp.ndarray atoms, cnp.ndarray rows,
+    cnp.ndarray squares
+):
+    """The best of each query, and their scores; None where a number is not finite.
+
+    They are of the rows by products of bytes, if there are any, and of those by other products for queries that have none.
+    """
+    cdef Rows all_rows = Rows([atoms])
+    if kind.squares is not None:
+        known = <const real*> cnp.PyArray_DATA(kind.squares)
+    if not may_share(kind.n_queries * <int64_t> kind.k, kind.n, all_rows.row_bytes):
+        return _fill_best(kind, known, products, by_bytes, atoms, rows, squares)
+    wanted = _rows_to_add(kind, known, products, by_bytes, atoms, squares)
+    if wanted is None:
+        return None
+    close, begins = wanted
+    return best_of_each(close, begins, _exact_products(all_rows, rows, close, begins), kind.k, kind.absolute)
+
+
+cdef object _fill_best(
+    PlainBatch kind, const real* known, cnp.ndarray products, by_bytes, cnp.ndarray atoms, cnp.ndarray rows,
+    cnp.ndarray squares
+):
+    """The same, query by query, with nothing around each."""
+    cdef cnp.npy_intp[2] shape = [kind.n_queries, kind.k]
+    cdef cnp.ndarray indices = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_INT64)
+    cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(2, shape, cnp.NPY_FLOAT64)
+    cdef Best best = Best.__new__(Best)
+    cdef Room room = Room(room_for_best(kind.n))
+    cdef double* start = <double*> room.start
+    cdef double* exact = start + 2 * n_blocks(kind.n)  # behind the largest squares
+    cdef const real* of_query = NULL if products is None else <const real*> cnp.PyArray_DATA(products)
+    cdef const real* query = <const real*> cnp.PyArray_DATA(rows)
+    cdef const real* first = <const real*> cnp.PyArray_DATA(atoms)
+    cdef const double* of_queries = <const double*> cnp.PyArray_DATA(squares)
+    cdef const int64_t[::1] chosen, begins
+    cdef const int64_t* some
+    cdef bint has_rows = by_bytes is not None, are_finite = True
+    cdef Py_ssize_t t, count = 0
+    best.k, best.absolute = kind.k, kind.absolute
+    best._indices, best._scores = <int64_t*> cnp.PyArray_DATA(indices), <double*> cnp.PyArray_DATA(scores)
+    if has_rows:
+        chosen, begins = by_bytes
+    with nogil:
+        if known != NULL and of_query != NULL:
+            fill_maxima(known, kind.n, start + n_blocks(kind.n))
+        for t in range(kind.n_queries):
+            best.count = 0
+            if has_rows:
+                count = begins[t + 1] - begins[t]
+            if count > 0:
+                some = &chosen[0] + begins[t]
+                fill_exact(first, some, count, query, kind.d, exact)
+                are_finite = best.add_all(some, exact, count)
+            else:
+                are_finite = best_by_products(
+                    of_query, first, known, query, kind.n, kind.d, of_queries[t], best, start, NULL
+                )
+                of_query += kind.n
+            if not are_finite:
+                break
+            query += kind.d
+            best._indices, best._scores = best._indices + best.k, best._scores + best.k
+    return (indices, scores) if are_finite else None
+
+
 cdef object _exact_products(Rows atoms, queries, close, begins):
     """Exact products of each query with its rows."""
     if are_shared(close, atoms.n, atoms.row_bytes):
@@ -259,8 +324,7 @@ cdef object _rows_to_add(
     cdef int64_t* places
     if has_rows:
         chosen, begins = by_bytes
-    if kind.squares is not None:
-        known = <const real*> cnp.PyArray_DATA(kind.squares)
+    if known != NULL:
         fill_maxima(known, kind.n, start + n_blocks(kind.n))
     for t in range(kind.n_queries):
         count, places = begins[t + 1] - begins[t] if has_rows else 0, rows.room()

@@ -27,6 +27,7 @@ ctypedef fused real:
     double
 
 
+cdef bint may_share(int64_t n_pairs, int64_t n, int64_t row_bytes) noexcept nogil
 cpdef bint are_shared(const int64_t[::1] rows, int64_t n, int64_t row_bytes)
 cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, double* sums) except -1
 cdef int copy_rows(const Wanted* wanted, real* rows) except -1

@@ -263,6 +263,11 @@ cdef class Pairs:
             t, lanes = t + together, lanes + together * BM_SUMS
 
 
+cdef bint may_share(int64_t n_pairs, int64_t n, int64_t row_bytes) noexcept nogil:
+    """Whether so many pairs, spread over n atoms, are so many that `are_shared` could say yes of them."""
+    return n_pairs >= SHARED * n and n * row_bytes > SECOND_CACHE
+
+
 cpdef bint are_shared(const int64_t[::1] rows, int64_t n, int64_t row_bytes):
     """Whether so many queries want each of their contiguous rows, of n atoms, that it takes less to read it once for all.
 

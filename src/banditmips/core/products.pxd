@@ -26,3 +26,10 @@ cdef Py_ssize_t close_by_products(
     const real* products, const real* atoms, const real* known, int64_t n, int64_t d, double squares, Py_ssize_t k,
     bint absolute, double* room, int64_t* close
 ) noexcept nogil
+cdef bint best_by_products(
+    const real* products, const real* atoms, const real* known, const real* query, int64_t n, int64_t d, double squares,
+    Best best, double* room, const uint8_t* out
+) noexcept nogil
+cdef void fill_exact(
+    const real* atoms, const int64_t* rows, Py_ssize_t count, const real* query, int64_t d, double* sums
+) noexcept nogil

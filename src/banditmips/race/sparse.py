@@ -33,11 +33,11 @@ _BY_COLUMN = 0.5
 """Part of all entries up to which those of a query's columns are looked at by column, where there are rows too: adding
 to the sums of all atoms takes a little longer for each entry than summing one row after another."""
 _LEAST_TOGETHER = 6
-"""Queries from which on they are faster together by row: `WIDTH` of them take as long as three to nine alone (measured: nine
-where a processor reads eight numbers of a query at once)."""
+"""Queries from which on they are faster together by row: `WIDTH` of them take as long as three to nine alone (measured:
+nine where a processor reads eight numbers of a query at once)."""
 _TURNED, _OF_BLOCK = 8, 4
-"""Entries that can be added to the sums of a query alone, by column, while one is put in the order of rows for all queries, and
-while it is multiplied with `WIDTH` of them then (measured: 7 to 8, and 4)."""
+"""Entries that can be added to the sums of a query alone, by column, while one is put in the order of rows for all
+queries, and while it is multiplied with `WIDTH` of them then (measured: 7 to 8, and 4)."""
 _ALONE = 0.2
 """Part of all entries up to which a query by its own columns is faster than together with others."""
 _MOST_SUMS = 1 << 23

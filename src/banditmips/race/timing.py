@@ -101,11 +101,12 @@ def _of_columns(apart: NDArray[np.float32], near: NDArray[np.float32]) -> dict[s
 
     part = Rows([tall[:, : n_columns // 4]])
 
-    def copied(m: int) -> float:
-        queries = np.ones((m, n_columns // 4), dtype=np.float32)
-        return _best_time(partial(products_with_many, part, queries), 2) / part.arrays[0].size
+    def copied(m: int) -> Callable[[], Any]:
+        return partial(products_with_many, part, np.ones((m, n_columns // 4), dtype=np.float32))
 
-    few_copied, many_copied = copied(16), copied(64)
+    few_copied, many_copied = (
+        seconds / part.arrays[0].size for seconds in _best_times(copied(16), copied(64), repeats=3)
+    )
     near_sweep = _best_time(lambda: close.rough_products(entries, 0, n_near), 10) / (_N * n_near)
     eight_near = _best_time(lambda: products_of_columns(close, np.ones((8, _N), dtype=np.float32)), 10) / (_N * n_near)
     every, lone, shared = of_pairs(1, 1), of_pairs(16, 1), of_pairs(1, 5)
@@ -129,18 +130,18 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     """Seconds of a product for one of many queries: by BLAS, by our own loops, of bytes; and of what they share."""
     atoms, halves, every = np.ones((_N, _D), dtype=np.float32), Rows([apart[: _N // 2].view(np.float16)]), np.arange(_N)
 
-    def by_blas(m: int) -> float:
+    def by_blas(m: int) -> Callable[[], Any]:
         queries = np.ones((m, _D), dtype=np.float32)
-        return _best_time(lambda: atoms @ queries.T)
+        return lambda: atoms @ queries.T
 
     def by_tiles(m: int) -> float:
         queries = np.ones((m, 8 * _D), dtype=np.float32)
         return _best_time(lambda: rough_sums(halves, every[: _N // 16], queries, 0))
 
-    def by_bytes(m: int, far: NDArray[np.float32] = apart) -> float:
+    def by_bytes(m: int, far: NDArray[np.float32] = apart) -> Callable[[], Any]:
         # Few enough that a processor without such instructions takes no longer than for the rest.
         products = ByteProducts(Rows([far]), [np.ones(far.shape[1], dtype=np.float32)] * m, 0)
-        return _best_time(partial(products.fill, np.arange(2)))
+        return partial(products.fill, np.arange(2))
 
     def best_by_bytes(n: int, m: int) -> float:
         numbers = np.random.default_rng(0).standard_normal((n + m, _SHORT), dtype=np.float32)
@@ -153,15 +154,16 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
 
         return _best_time(work, 10)
 
-    few, many = by_blas(8), by_blas(64)
-    as_they_lie, beside = Rows([atoms]), np.ones((64, _D), dtype=np.float32)
+    own = partial(products_with_many, Rows([atoms]), np.ones((64, _D), dtype=np.float32))
+    few, many, own_many = _best_times(by_blas(8), by_blas(64), own)
     # So far apart that other work does not hide the difference.
     some_tiles, more_tiles = by_tiles(4), by_tiles(32)
     tile = max(more_tiles - some_tiles, 0.5 * more_tiles) / (_N // 16 * 8 * _D * (32 - 4))
     short_rows, short_queries = Rows([atoms[:, :_SHORT].copy()]), np.ones((8, _SHORT), dtype=np.float32)
     ends = _best_time(lambda: rough_sums(short_rows, every, short_queries, 0), 10) / (_N * 8)
-    few_bytes, many_bytes = by_bytes(16), by_bytes(64)
-    by_column = by_bytes(16, apart.reshape(-1)[: (4 * _D - 16) * _N].reshape(4 * _D - 16, _N).T) / (2 * BLOCK * 4 * _D)
+    columns = apart.reshape(-1)[: (4 * _D - 16) * _N].reshape(4 * _D - 16, _N).T
+    few_bytes, many_bytes, few_columns = _best_times(by_bytes(16), by_bytes(64), by_bytes(16, columns))
+    by_column = few_columns / (2 * BLOCK * 4 * _D)
     product = min(max(many - few, 0.1 * many) / (_N * _D * (64 - 8)), near_stream)
     byte_product = max(many_bytes - few_bytes, 0.1 * many_bytes) / (2 * BLOCK * 4 * _D * (64 - 16))
     byte_entry = max(few_bytes / (2 * BLOCK * 4 * _D) - 16 * byte_product, byte_product)
@@ -174,7 +176,7 @@ def _of_batches(apart: NDArray[np.float32], near_stream: float) -> dict[str, flo
     return {
         "product": product,
         "shared": max(few / (_N * _D) - 8 * product, product),
-        "own_product": _best_time(lambda: products_with_many(as_they_lie, beside)) / (_N * _D * 64),
+        "own_product": own_many / (_N * _D * 64),
         "tile": tile,
         "tile_end": max(ends - _SHORT * tile, 0.1 * ends),
         "byte_product": byte_product,
@@ -193,8 +195,8 @@ def _of_turning() -> dict[str, float]:
     for prefix, dtype in (("", np.float32), ("wide_", np.float64)):
         rows, queries = np.ones((n, d), dtype=dtype), np.ones((8, d), dtype=dtype)
         for suffix, atoms in (("", rows), ("_columns", np.asfortranarray(rows))):
-            straight = _best_time(partial(np.matmul, atoms, queries.T))
-            found[f"{prefix}turned{suffix}"] = _best_time(partial(np.matmul, queries, atoms.T)) / straight
+            straight, turned = _best_times(partial(np.matmul, atoms, queries.T), partial(np.matmul, queries, atoms.T))
+            found[f"{prefix}turned{suffix}"] = turned / straight
     return found
 
 
@@ -262,9 +264,18 @@ def _of_all_bits(d: int, n: int) -> float:
 
 def _best_time(work: Callable[[], Any], repeats: int = 3) -> float:
     """Seconds of the fastest of a few runs, of this thread's own time: other work on the machine is no part of it."""
-    best = np.inf
+    return _best_times(work, repeats=repeats)[0]
+
+
+def _best_times(*works: Callable[[], Any], repeats: int = 5) -> list[float]:
+    """The same of several works that are compared with each other, one after another each time.
+
+    Processors change their pace, and two that were measured one behind the other differ by half for no other reason.
+    """
+    best = [np.inf] * len(works)
     for _ in range(repeats):
-        start = time.thread_time()
-        work()
-        best = min(best, time.thread_time() - start)
+        for place, work in enumerate(works):
+            start = time.thread_time()
+            work()
+            best[place] = min(best[place], time.thread_time() - start)
     return best
