@@ -30,7 +30,7 @@ from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
-from banditmips.race.plan import TOGETHER
+from banditmips.race.plan import fit_one_call
 from banditmips.race.query import Query
 from banditmips.race.scored import bytes_first, has_scores
 from banditmips.race.situation import WITHOUT_LENGTHS
@@ -88,7 +88,12 @@ def _plain_batch(
     if not isinstance(store, DenseStore) or not plain_rows(queries, store.shape[1]) or queries.dtype != store.dtype:
         return None
     m, array = len(queries), store.array
-    if m > TOGETHER or not array.flags.c_contiguous or options.ends != "largest" or options.progress:
+    if (
+        not fit_one_call(m, *store.shape)
+        or not array.flags.c_contiguous
+        or options.ends != "largest"
+        or options.progress
+    ):
         return None
     if not DirectSearch.is_plain(atoms, k, options) or not nothing_to_try(atoms, k, options, m):
         return None
@@ -187,7 +192,7 @@ def _bare_kind(
     assert isinstance(store, DenseStore)
     if m == 1:
         return scores_kind(atom_set, dtype, k, options, asked, checked)
-    if m > TOGETHER or store.rows is None or come_from_memory(store.rows):
+    if not fit_one_call(m, *store.shape) or store.rows is None or come_from_memory(store.rows):
         return None
     return batch_kind(atom_set, dtype, m, k, options, asked, checked)
 
@@ -264,7 +269,7 @@ def _scored_batch(
 ) -> SearchResult | None:
     """Do that for a small batch to atoms that are not far away."""
     m, store = len(queries), atom_set.store
-    if m > TOGETHER or not isinstance(store, DenseStore) or store.rows is None:
+    if not fit_one_call(m, *atom_set.store.shape) or not isinstance(store, DenseStore) or store.rows is None:
         return None
     # Rows that come from memory are read once for all queries that want them, elsewhere.
     if not (store.rows.are_contiguous or store.rows.are_columns) or come_from_memory(store.rows):

@@ -246,7 +246,7 @@ def test_costs_that_are_three_times_off_change_no_answer_and_little_else(monkeyp
 def test_rows_that_many_queries_want_are_read_once_for_all_of_them(n_wanting, is_shared, monkeypatch):
     """To the bit what each query has alone."""
     rng = np.random.default_rng(0)
-    atoms, queries = rng.normal(size=(100, 500)).astype(np.float32), rng.normal(size=(9, 500)).astype(np.float32)
+    atoms, queries = rng.normal(size=(100, 30_000)).astype(np.float32), rng.normal(size=(9, 30_000)).astype(np.float32)
     rows, close = Rows([atoms]), np.concatenate([np.arange(t // n_wanting, 100, 10) for t in range(9)])
     begins, alone = np.arange(10) * (close.size // 9), []
     expected = np.concatenate(

@@ -82,12 +82,10 @@ def sweeps_columns(rows: Rows, n_queries: int) -> bool:
 
 def is_for_many(rows: Rows, queries: NDArray[Any]) -> bool:
     """Whether our own loop for many queries multiplies these in no more time than others."""
-    if rows.are_contiguous:
-        return costs().multiplies_many(queries.itemsize, len(queries), rows.d)
+    if not rows.are_contiguous and not rows.are_columns:
+        return False
     converts = not can_use_blas(rows.arrays[0])
-    return rows.are_columns and costs().multiplies_many(
-        queries.itemsize, len(queries), rows.d, by_column=True, converts=converts
-    )
+    return costs().multiplies_many(queries.itemsize, len(queries), rows.d, not rows.are_contiguous, converts)
 
 
 def multiply(atoms: NDArray[Any], queries: NDArray[Any]) -> NDArray[Any]:

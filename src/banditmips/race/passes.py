@@ -120,9 +120,14 @@ def _by_columns(rows: Rows, queries: NDArray[Any], squares: NDArray[np.float64] 
 
 def products_of_blocks(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None) -> NDArray[Any]:
     """Products of rows that BLAS cannot read, or whose moments are asked for: some are laid out for it at a time."""
-    products = np.zeros((len(queries), rows.n))
     if moments is not None:
         moments[:] = 0.0
+    if rows.are_contiguous and len(rows.arrays) == 1 and rows.n * rows.d <= _BLOCK:
+        block = converted(rows.arrays[0], queries.dtype)
+        if moments is not None:
+            moments += _moments(block)
+        return multiply(block, queries)
+    products = np.zeros((len(queries), rows.n))
 
     def work(start: int, stop: int) -> None:
         for some, columns, block in _blocks(rows, start, stop, queries.dtype, converted):

@@ -34,6 +34,7 @@ __all__ = [
     "code_times",
     "coordinates_needed",
     "file_times",
+    "fit_one_call",
     "full_time",
     "is_worth_a_race",
     "may_be_certain",
@@ -49,8 +50,18 @@ _MARGIN = 3.0
 that are close to the best take more coordinates than a typical one."""
 TOGETHER = 64
 """Queries whose products are computed together: more would not make them faster, but take memory."""
+_ONE_CALL = 1 << 26
+"""Products up to which also more queries than `TOGETHER` are one compiled call: what is around them elsewhere takes
+about half a millisecond, a good part of so many (measured: as long as 10 to 30 million products)."""
+_LEAST_D = 16
+"""Shorter atoms count for as long: there is to be room for all products."""
 _N_PROBED, _PROBE_SIZE = 48, 64
 """Atoms and coordinates of a probe; half of the coordinates say who leads, the other half by how much."""
+
+
+def fit_one_call(n_queries: int, n: int, d: int) -> bool:
+    """Whether one compiled call answers so many queries; if they are many, without products of bytes."""
+    return n_queries <= TOGETHER or n_queries * n * max(d, _LEAST_D) <= _ONE_CALL
 
 
 def full_time(

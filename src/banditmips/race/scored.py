@@ -21,6 +21,7 @@ from banditmips.race.costs import costs
 from banditmips.race.full import BY_COLUMNS, can_use_blas, sweeps_columns
 from banditmips.race.known import index_rows, norms_of, spreads_of
 from banditmips.race.passes import pass_products
+from banditmips.race.plan import TOGETHER
 from banditmips.race.ranking import Factors, Ranking, lengths_of
 from banditmips.race.rounded import Ranked, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, most_peaked
 from banditmips.race.rules import OBJECTIVE_CODES
@@ -143,7 +144,9 @@ def _measure_some(objective: str, scored: ScoredAtoms, close: NDArray[np.int64])
 def bytes_first(rows: Rows, n_queries: int, k: int, options: Options) -> BytesFirst:
     """What asks products of bytes with such atoms for the best of so many queries by inner products."""
     asked = BytesFirst()
-    asked.most_peaked, asked.delta = most_peaked(rows, n_queries, k, options.absolute, options.delta), options.delta
+    is_for_bytes = n_queries <= TOGETHER
+    asked.most_peaked = most_peaked(rows, n_queries, k, options.absolute, options.delta) if is_for_bytes else 0.0
+    asked.delta = options.delta
     asked.close = partial(_close_by_products, _settings(k, options))
     return asked
 

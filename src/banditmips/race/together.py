@@ -156,11 +156,15 @@ class Together:
                 most = TOGETHER if asks_bytes else max(TOGETHER, _MOST_PRODUCTS // self._rows.n)
                 part = slice(start, start + most)
                 out = excluded if excluded is None or excluded.ndim == 1 else excluded[part]
-                some = self._can_be_best(queries[part], measured.at(part), out, asks_bytes)
+                by_bytes = self._close_by_bytes(queries[part], measured.at(part), out) if asks_bytes else None
+                if asks_bytes and by_bytes is None:
+                    asks_bytes = False
+                    continue
+                some = self._can_be_best(queries[part], measured.at(part), out, by_bytes)
                 if some is None:
                     return None
                 waiting.append(some)
-                asks_bytes, start = asks_bytes and bool(some[2].any()), start + most
+                start += most
                 # Rows that several queries want are read once for all of them, if they are not too many to be held.
                 if start >= len(queries) or sum(rows.size for rows, *_ in waiting) >= _MOST_PRODUCTS:
                     best = self._best(queries[first:start], measured.at(slice(first, start)), waiting)
@@ -191,13 +195,11 @@ class Together:
             self._rows = Rows([by_row(rows.arrays[0], self._dtype)])
 
     def _can_be_best(
-        self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None, asks_bytes: bool
+        self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None, by_bytes: Close | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
         """Rows that can be among the best of each query, where they begin, and how many products of bytes have left."""
         n_close = np.zeros(len(queries), dtype=np.int64)
-        by_columns = self.exact_by_columns(len(queries))
-        by_bytes = self._close_by_bytes(queries, measured, excluded) if asks_bytes and not by_columns else None
-        if by_columns:
+        if by_bytes is None and self.exact_by_columns(len(queries)):
             close = self._everybody(len(queries), excluded)
         elif by_bytes is None:
             close = self._close(queries, measured, excluded)
@@ -279,7 +281,7 @@ class Together:
         """Rows that can be among the best of each query by products of bytes; None where BLAS is better."""
         options, objective = self._options, self._objective
         # For one query the atoms are read once, and rounding them would take longer.
-        if len(queries) == 1 or not self._may_ask_bytes:
+        if len(queries) == 1 or not self._may_ask_bytes or self.exact_by_columns(len(queries)):
             return None
         kind = self._kind_of_batch(len(queries))
         tries = kind not in _worthwhile
