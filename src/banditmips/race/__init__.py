@@ -63,7 +63,7 @@ lines with the files::
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, full, known, plan, rounded, rules, together
-    scored       <- batch, costs, full, known, passes, ranking, rounded, rules, situation, together, wanted
+    scored       <- batch, costs, full, known, passes, plan, ranking, rounded, rules, situation, together, wanted
     sparse       <- atom_set, situation
 
 timing, costs, plan

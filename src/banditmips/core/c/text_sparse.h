@@ -14,6 +14,15 @@ ALWAYS_INLINE int S(sparse_span)(const struct bm_sparse *m, int64_t line, int64_
     return 0 <= *start && *start <= *stop && *stop <= m->n_stored;
 }
 
+/* The product of a row whose places are known to be inside, one entry after another: sums of every eighth or sixteenth may
+ * overflow where that of all of them does not. (Volatile, or the compiler would make such sums of it again.) */
+static double S(sparse_in_turn)(const REAL *values, const PLACE *places, int64_t count, const void *query, int is_single) {
+    volatile double sum = 0.0;
+    for (int64_t e = 0; e < count; e++)
+        sum += values[e] * (is_single ? (double)((const float *)query)[places[e]] : ((const double *)query)[places[e]]);
+    return sum;
+}
+
 #if BM_VECTOR_BYTES == 64
 /* Up to eight places, zeros behind them, and whether one is outside; the numbers of the query there, and the entries. */
 ALWAYS_INLINE __m512i S(sparse_places)(const PLACE *places, __mmask8 here, uint64_t size, int *outside) {
@@ -57,6 +66,7 @@ ALWAYS_INLINE int S(sparse_row)(const REAL *values, const PLACE *places, int64_t
               S(sparse_numbers)(query, is_single, at1, (__mmask8)(here >> 8));
     }
     *product = sum_f64(s0 + s1);
+    if (!isfinite(*product)) *product = S(sparse_in_turn)(values, places, count, query, is_single);
     return 1;
 }
 #else
@@ -100,6 +110,7 @@ ALWAYS_INLINE int S(sparse_row)(const REAL *values, const PLACE *places, int64_t
         if ((uint64_t)places[e] >= size) return 0;
         sum += values[e] * (is_single ? ((const float *)query)[places[e]] : ((const double *)query)[places[e]]);
     }
+    if (!isfinite(sum)) sum = S(sparse_in_turn)(values, places, count, query, is_single);
     *product = sum;
     return 1;
 }
