@@ -170,7 +170,11 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
         for row, one in zip(excluded, some, strict=True):
             row[one.candidates] = False
         measured = together.measure(vectors)
-        found = together.best(vectors, measured, excluded if excluded.any() else None) if measured.fine.all() else None
+        fine = np.flatnonzero(measured.fine)
+        if fine.size < len(some):
+            some, vectors, excluded = [some[i] for i in fine], vectors[fine], excluded[fine]
+            measured = measured.at(fine)
+        found = together.best(vectors, measured, excluded if excluded.any() else None) if some else None
         if found is None:
             continue
         for one, best, scores, n_close in zip(some, found.indices, found.scores, found.n_close.tolist(), strict=True):

@@ -129,12 +129,23 @@ class Together:
         squares, largest, n_nonzero, fine = measure_queries(queries)
         norms = np.sqrt(squares)
         if self._code == PRODUCT:
-            fine &= FEW_ENTRIES * n_nonzero > self._rows.d
+            fine &= ~self._are_read_alone(n_nonzero)
         else:
             n_nonzero[:] = self._rows.d
         if self._objective != "inner_product":
             fine &= self._ranking.are_fine(norms)
         return Measured(norms, largest, n_nonzero, fine, self._ranking.centres(queries))
+
+    def _are_read_alone(self, n_nonzero: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which queries have so few entries that reading these columns takes less than a share of all products."""
+        rows, few, m = self._rows, FEW_ENTRIES * n_nonzero <= self._rows.d, n_nonzero.size
+        if self._objective in WITHOUT_LENGTHS and self._atoms.facts is None:
+            return n_nonzero == 0  # norms that nobody knows take whole rows
+        if m == 1 or not rows.are_contiguous:
+            return few
+        here, itemsize = costs(), rows.arrays[0].itemsize
+        share = (here.together_of(max(itemsize, 4), m, d=rows.d) + (here.convert if itemsize < 4 else 0.0)) / m
+        return few & (n_nonzero * here.gather <= rows.d * share)
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         """Find the best k of each query; None where they have to be answered in another way.
@@ -384,7 +395,7 @@ class Together:
     ) -> NDArray[np.float64] | None:
         """Exact scores of the rows that are close, to the bit those of each query alone."""
         if self._objective not in WITHOUT_LENGTHS:
-            return exact_sums(self._rows, queries, None, close, begins, self._code)
+            return self._sums(self._rows, queries, None, (close, begins), measured)
         facts, rows, places = self._atoms.facts, self._rows, close
         if facts is None:
             known = facts_of_wanted(rows, close)
@@ -402,11 +413,30 @@ class Together:
         scores: NDArray[np.float64]
         if self._dtype == queries.dtype == np.float32:
             # Nothing is too large or too small in double precision, before or after.
-            scores = np.ldexp(exact_sums(rows, queries, None, close, begins, self._code), exponents[place])
+            scores = np.ldexp(self._sums(rows, queries, None, (close, begins), measured), exponents[place])
         else:
-            scores = exact_sums(rows, queries, np.ldexp(1.0, exponents), close, begins, self._code)
+            scores = self._sums(rows, queries, np.ldexp(1.0, exponents), (close, begins), measured)
         factors = inverse(norms * sizes[place])
         scores *= factors
         if self._objective == "correlation":
             scores += -rows.d * means[place] * facts.means[places] * factors
         return scores
+
+    def _sums(
+        self,
+        rows: Rows,
+        queries: NDArray[Any],
+        scales: NDArray[np.float64] | None,
+        wanted: tuple[NDArray[np.int64], NDArray[np.int64]],
+        measured: Measured,
+    ) -> NDArray[np.float64]:
+        """Exact sums of the rows that are wanted for each query, times its scale, to the bit those of it alone."""
+        close, begins = wanted
+        sums = exact_sums(rows, queries, scales, close, begins, self._code)
+        if self._code == PRODUCT:
+            # Alone, a query with few entries has nothing but their products added up.
+            for i in np.flatnonzero(FEW_ENTRIES * measured.n_nonzero <= rows.d):
+                columns, some = np.flatnonzero(queries[i]), slice(begins[i], begins[i + 1])
+                entries = queries[i, columns].astype(np.float64) * (1.0 if scales is None else scales[i])
+                sums[some] = rows.scores(close[some], columns, entries, self._code)
+        return sums
