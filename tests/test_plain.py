@@ -197,6 +197,20 @@ def test_equal_atoms_come_by_their_index():
         np.testing.assert_array_equal(bm.search(atoms, atoms[0], 300).indices, np.arange(300))
 
 
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("k", [127, 128, 129, 600, 1_000])
+def test_many_equal_scores_come_in_the_order_of_their_atoms(absolute, k):
+    """From a certain k on they are sorted at once, all or those that reach the k-th best."""
+    rng = np.random.default_rng(k)
+    atoms, query = rng.integers(-2, 3, size=(1_000, 6)).astype(np.float32), np.ones(6, dtype=np.float32)
+    scores = atoms.sum(axis=1)
+    order = np.argsort(-(np.abs(scores) if absolute else scores), kind="stable")[:k]
+    for _ in range(3):
+        found = bm.search(atoms, query, k, absolute=absolute)
+        np.testing.assert_array_equal(found.indices, order)
+        np.testing.assert_array_equal(found.scores, scores[order])
+
+
 def test_threads_share_one_kind():
     atoms, _ = made(500, 64)
     index = bm.BanditMIPS().fit(atoms)

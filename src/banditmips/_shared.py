@@ -172,7 +172,7 @@ def _finish_together(atom_set: AtomSet, waiting: Sequence[Query], k: int, option
         measured = together.measure(vectors)
         fine = np.flatnonzero(measured.fine)
         if fine.size < len(some):
-            some, vectors, excluded = [some[i] for i in fine], vectors[fine], excluded[fine]
+            some, vectors, excluded = [some[i] for i in fine.tolist()], vectors[fine], excluded[fine]
             measured = measured.at(fine)
         found = together.best(vectors, measured, excluded if excluded.any() else None) if some else None
         if found is None:

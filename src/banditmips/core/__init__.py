@@ -47,7 +47,7 @@ this package come threads alone (`banditmips._threads`). The tests compare these
     cached_source <- kernels, sample_source, statistics, survivors
     code_source   <- certain, codes, kernels, numbers, source, survivors
     plain         <- maps
-    products      <- certain, kernels, near_best, places, plain, rows
+    products      <- certain, kernels, near_best, outcome, places, plain, rows
     answer        <- certain, code_source, codes, exact, loop, outcome, plain, products, records, rows, rule, survivors
     batch         <- certain, kernels, many_products, near_best, pairs, passes, plain, products, rows
     scored        <- certain, kernels, maps, near_best, passes, plain, products, rows

@@ -14,6 +14,7 @@ cdef class Best:
     cdef double bar(self) noexcept nogil
     cdef void add(self, int64_t row, double score) noexcept nogil
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil
+    cdef bint _add_in_order(self, const int64_t* rows, const double* scores, Py_ssize_t count, double bar) noexcept nogil
     cdef double _bar_of(self, const double* scores, Py_ssize_t count) noexcept nogil
 
 

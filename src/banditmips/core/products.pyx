@@ -5,7 +5,7 @@
 
 from libc.math cimport INFINITY, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free, malloc, qsort
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from banditmips.core.kernels cimport BM_F32, BM_F64, BM_FAR, BM_STRETCH, bm_kern
 from banditmips.core.near_best cimport (
     Room, Rounding, certain_bar, count_left, fill_maxima, kth_best, leave_out, n_blocks, reaching, real, rounding_of, without_those,
 )
+from banditmips.core.outcome cimport Candidate, compare
 from banditmips.core.places cimport PITCH, add_sums, next_line
 from banditmips.core.plain cimport PlainKind, is_plain_mask
 from banditmips.core.rows cimport Rows
@@ -26,6 +27,7 @@ cnp.import_array()
 
 cdef enum:
     MANY = 4  # times as many scores as are wanted: the k-th best of these is found first
+    SORTED = 128  # from so many on they are sorted at once: putting each in its place moves half of the others
 
 
 cdef class Best:
@@ -67,12 +69,35 @@ cdef class Best:
     cdef bint add_all(self, const int64_t* rows, const double* scores, Py_ssize_t count) noexcept nogil:
         """Add rows with their exact scores; False where one is not finite."""
         cdef Py_ssize_t t
-        cdef double bar = self._bar_of(scores, count) if self.count == 0 and count > MANY * self.k > MANY else -INFINITY
+        cdef bint sorts = self.count == 0 and min(count, self.k) >= SORTED
+        cdef bint selects = self.count == 0 and (count > self.k if sorts else count > MANY * self.k > MANY)
+        cdef double bar = self._bar_of(scores, count) if selects else -INFINITY
+        if sorts:
+            return self._add_in_order(rows, scores, count, bar)
         for t in range(count):
             if not isfinite(scores[t]):
                 return False
             if not self.rank(scores[t]) < bar:
                 self.add(rows[t], scores[t])
+        return True
+
+    cdef bint _add_in_order(self, const int64_t* rows, const double* scores, Py_ssize_t count, double bar) noexcept nogil:
+        """Add the first rows, all those that reach the bar at once; False where a score is not finite, or memory ends."""
+        cdef Candidate* order = <Candidate*> malloc(count * sizeof(Candidate))
+        cdef Py_ssize_t t, found = 0
+        if order == NULL:
+            return False
+        for t in range(count):
+            if not isfinite(scores[t]):
+                free(order)
+                return False
+            order[found].rank, order[found].tie, order[found].place = self.rank(scores[t]), rows[t], t
+            found += not order[found].rank < bar
+        qsort(order, found, sizeof(Candidate), compare)
+        self.count = min(found, self.k)
+        for t in range(self.count):
+            self._indices[t], self._scores[t] = rows[order[t].place], scores[order[t].place]
+        free(order)
         return True
 
     cdef double _bar_of(self, const double* scores, Py_ssize_t count) noexcept nogil:

@@ -26,6 +26,8 @@ A query flows one way, from top to bottom; nothing flows back::
             |                            readers.py   the atoms' values there
             |                          core.loop: rounds, exact finish
             |
+            |---- a budget ----------> guess.py: a few coordinates of every atom, then rows
+            |
             |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py, together.py: all products
             v
       _result.py     SearchResult
@@ -50,6 +52,7 @@ lines with the files::
     situation    <- costs, known, lines, plan, readers, rules, sampled, sampling, schedule
     ways         <- line_reader, lines, rules, sampled, sampling, schedule, situation
     buckets      <- sampled
+    guess        <- costs, plan, sampled
     atom_set
     preparing    <- atom_set, buckets
     full         <- costs
@@ -57,7 +60,7 @@ lines with the files::
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
     code_search  <- atom_set, costs, full, known, past, plan, rules, situation
-    query        <- atom_set, buckets, code_search, costs, full, known, plan, rules, sampled, situation, ways
+    query        <- atom_set, buckets, code_search, costs, full, guess, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
     wanted       <- full
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted

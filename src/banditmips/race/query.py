@@ -19,11 +19,12 @@ from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
-from banditmips.race.buckets import race_buckets
+from banditmips.race.buckets import Buckets, race_buckets
 from banditmips.race.code_search import race_times, takes_codes
 from banditmips.race.costs import costs
 from banditmips.race.full import best_of_products, rounding_of_products
-from banditmips.race.known import known_of
+from banditmips.race.guess import guess_within
+from banditmips.race.known import index_rows, known_of
 from banditmips.race.plan import SamplingPlan, is_worth_a_race
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
@@ -206,12 +207,17 @@ class Query:
         if self._are_few(rows):
             return Outcome.finished(rows, self._exact.scores(rows), self._exact.cost(rows))
         why = self.why_exactly()
-        if why is not None and self._affordable(self._exact.cost(self.candidates), 0):
-            return self.handed_over(self.candidates.size)
+        if why is not None:
+            if self._affordable(self._exact.cost(self.candidates), 0):
+                return self.handed_over(self.candidates.size)
+            guess = self._guess()
+            if guess is not None:
+                return guess
         options = self._options
         contest = Contest(rows, self._atoms.facts, self._k, options.absolute, self._limits())
         ways = make_ways(self._situation, rows.size, self._choice.schedule)
-        if self._atoms.buckets is None or self._situation.support.size == 0:
+        bins = self._bins
+        if bins is None:
             return self._run(contest, ways)
 
         def run(part: Contest) -> Outcome:
@@ -221,7 +227,21 @@ class Query:
             way, units = way_to_measure(self._situation, part.candidates.size, size)
             return measure(way.source(part), self._rule(way, part), units, part.limits.delta)
 
-        return race_buckets(contest, self._atoms.buckets, length_of(self._query), run, measure_best)
+        return race_buckets(contest, bins, length_of(self._query), run, measure_best)
+
+    @property
+    def _bins(self) -> Buckets | None:
+        """Bins to look at one after another; none where time is asked for: certain bounds leave them out."""
+        is_timed = self._choice.schedule is not None
+        return None if is_timed or self._situation.support.size == 0 else self._atoms.buckets
+
+    def _guess(self) -> Outcome | None:
+        """Guess the best within the budget, if the atoms are in memory and time is what is asked for."""
+        rows, budget = index_rows(self._atoms), self._options.budget
+        if rows is None or budget is None or self._options.minimise != "time" or self._options.delta == 0.0:
+            return None
+        contest = self.candidates, self._k, self._options.absolute
+        return guess_within(budget, rows, self._situation.problem, self._exact, *contest)
 
     def _certain_survivors(self) -> NDArray[np.int64]:
         """Leave out what cannot win by what `fit` knows."""
@@ -265,7 +285,7 @@ class Query:
 
     def _split_over(self, contest: Contest) -> int:
         """Atoms that delta is split over: all candidates, or those of a bin, which has a share of its own."""
-        return self.n_all if self._atoms.buckets is None else contest.candidates.size
+        return self.n_all if self._bins is None else contest.candidates.size
 
     def _run(self, contest: Contest, ways: list[Way]) -> Outcome:
         """Race in one way after another until the answer is clear."""
@@ -330,8 +350,10 @@ class Query:
         if self.uses_codes():
             return "\n".join([*lines, *self._explain_codes()])
         why = self.why_exactly()
-        if why is not None:
+        if why is not None and self._affordable(self._exact.cost(self.candidates), 0):
             return "\n".join([*lines, f"way: all products, because {why}"])
+        if why is not None and self._guess() is not None:
+            return "\n".join([*lines, f"way: a guess within the budget, which all products exceed, because {why}"])
         ways = make_ways(self._situation, self.candidates.size)
         lines += [f"{'way: ' if not i else 'then: '}{way.text}" for i, way in enumerate(ways)]
         expects = self._choice.expects

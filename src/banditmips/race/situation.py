@@ -233,7 +233,7 @@ class Situation:
         """Ask what sampling atoms in memory would take, and plan for it; say why not, if it would not pay."""
         atoms, options, k = self.atoms, self.options, self.k
         in_memory = isinstance(atoms.store, DenseStore) or index_rows(atoms) is not None
-        if options.minimise != "time" or options.delta == 0.0 or not in_memory or atoms.buckets is not None:
+        if options.minimise != "time" or options.delta == 0.0 or not in_memory:
             return SamplingChoice()
         shape = (*atoms.store.shape, atoms.store.dtype.itemsize)
         if self.takes_cache():

@@ -138,14 +138,16 @@ class Together:
 
     def _are_read_alone(self, n_nonzero: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which queries have so few entries that reading these columns takes less than a share of all products."""
-        rows, few, m = self._rows, FEW_ENTRIES * n_nonzero <= self._rows.d, n_nonzero.size
+        rows, m = self._rows, n_nonzero.size
+        few: NDArray[np.bool_] = FEW_ENTRIES * n_nonzero <= rows.d
         if self._objective in WITHOUT_LENGTHS and self._atoms.facts is None:
-            return n_nonzero == 0  # norms that nobody knows take whole rows
+            return np.equal(n_nonzero, 0)  # norms that nobody knows take whole rows
         if m == 1 or not rows.are_contiguous:
             return few
         here, itemsize = costs(), rows.arrays[0].itemsize
         share = (here.together_of(max(itemsize, 4), m, d=rows.d) + (here.convert if itemsize < 4 else 0.0)) / m
-        return few & (n_nonzero * here.gather <= rows.d * share)
+        few &= n_nonzero * here.gather <= rows.d * share
+        return few
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
         """Find the best k of each query; None where they have to be answered in another way.
