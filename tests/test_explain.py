@@ -90,7 +90,7 @@ def test_explain_names_the_way_and_the_reason(even, take):
     assert f"atoms: 300 x 20,000, float32; codes of {bits} bit" in text
     assert "certain bounds: means and norms alone leave " in text
     assert CODES in text
-    assert "because: first round about " in text
+    assert "because: certain bounds about " in text
     coordinates = bm.BanditMIPS(layout="coordinates").fit(atoms)
     kept = coordinates._fitted.cache.n_coordinates
     assert f"{kept} coordinates of each atom are kept" in coordinates.explain(query)
@@ -121,6 +121,16 @@ def test_explain_names_what_is_not_for_codes(even, take):
 def test_explain_of_an_index_that_has_not_looked_at_norms(even, objective):
     atoms, query = even
     assert "way: " in bm.BanditMIPS(objective=objective, validate=False).fit(atoms).explain(query)
+
+
+def test_explain_says_what_each_step_is_expected_to_take(even, take):
+    atoms, query = even
+    take(bound=1e3, row=1.0, row_overhead=1.0, stream=2.0, near_stream=2.0, sweep=2.0, near_sweep=2.0)
+    text = bm.BanditMIPS().fit(atoms).explain(query, k=5)
+    assert "certain bounds about 300 us" in text  # 300 atoms
+    assert "5 rows about 100 us" in text  # of 20,000 numbers
+    assert "all products about 12,000 us" in text
+    assert re.search(r"a first round of codes about [\d,.]+ us, all their bits about [\d,.]+ us", text)
 
 
 def test_explain_takes_one_query(even):

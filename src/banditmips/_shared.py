@@ -13,7 +13,8 @@ from banditmips._result import SearchResult, StopReason
 from banditmips._validate import Options
 from banditmips.atoms import PartStore, SparseStore
 from banditmips.race.atom_set import AtomSet
-from banditmips.race.batch import Account, account_of, at_places, nothing_to_try, races_on_codes, shared_times
+from banditmips.race.batch import Account, account_of, at_places, nothing_to_try, races_on_codes
+from banditmips.race.code_search import race_times
 from banditmips.race.direct import are_plain
 from banditmips.race.full import can_stream, streamed_products
 from banditmips.race.plan import TOGETHER
@@ -77,7 +78,7 @@ class SharedProducts:
         atoms, m = self._atoms, len(self._rows)
         if m == 1 or not self.serves or not races_on_codes(atoms, self._options):
             return None
-        return account_of(atoms, self._rows, self._k, self._options, shared_times(atoms, m))
+        return account_of(atoms, self._rows, self._k, self._options, race_times(atoms, self._options, m))
 
     def find(self, places: Sequence[int] | None = None) -> Found | None:
         """Find the best of all queries, or of those at some places, that are fine; None where each goes its own way."""

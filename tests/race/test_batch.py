@@ -7,6 +7,7 @@ import banditmips as bm
 from banditmips import StopReason
 from banditmips._search_options import Options
 from banditmips.race import batch, costs
+from banditmips.race.code_search import race_times
 from banditmips.race.costs import Costs
 
 
@@ -110,7 +111,7 @@ def test_races_are_measured_by_the_products_that_would_answer_instead(costs_of_a
     rng = np.random.default_rng(0)
     atoms, queries = (rng.normal(size=(size, 4_096)).astype(np.float32) for size in (2_000, 40))
     atom_set = bm.BanditMIPS().fit(atoms)._fitted
-    times = batch.shared_times(atom_set, len(queries))
+    times = race_times(atom_set, Options(), len(queries))
     by_bytes = batch.account_of(atom_set, queries, 100, Options(), times)
     other = batch.account_of(atom_set, queries, 100, Options(objective="neg_l1"), times)
     assert by_bytes._full_time < 0.8 * other._full_time

@@ -175,6 +175,26 @@ def test_rows_of_a_matrix_by_column_are_copied(dtype, chosen):
         np.testing.assert_array_equal(block, atoms[rows].astype(kept))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i1", "u1", "i2"])
+@pytest.mark.parametrize("objective", [0, 1, 2])
+@pytest.mark.parametrize(("n", "d", "m"), [(1, 1, 3), (3, 31, 2), (5, 2_049, 9), (37, 100, 7), (18, 21_000, 6)])
+def test_sums_of_rows_with_several_queries(dtype, objective, n, d, m):
+    """Whole numbers, of which every sum is exact: fours of rows and queries, what is left of both, and of columns."""
+    rng = np.random.default_rng(n * d + m)
+    atoms = rng.integers(0, 4, size=(n + 3, d)).astype(dtype)
+    vectors = rng.integers(-3, 4, size=(m, d))
+    rows, chosen = Rows([atoms]), rng.permutation(n + 3)[:n]
+    queries = vectors.astype(pass_dtype(rows))
+    terms = [lambda v, q: v * q, lambda v, q: (v - q) ** 2, lambda v, q: abs(v - q)][objective]
+    expected = np.array([terms(atoms[chosen].astype(np.int64), query).sum(axis=1) for query in vectors])
+    np.testing.assert_array_equal(rough_sums(rows, chosen, queries, objective), expected)
+    if objective == 0:
+        moments = np.empty((2, n))
+        np.testing.assert_array_equal(rough_sums(rows, chosen, queries, objective, moments), expected)
+        whole = atoms[chosen].astype(np.int64)
+        np.testing.assert_array_equal(moments, [whole.sum(axis=1), (whole**2).sum(axis=1)])
+
+
 def test_rows_of_several_matrices():
     atoms, queries = make("f4")
     rows = Rows([atoms[:20].astype(np.float16), atoms[20:]])

@@ -23,8 +23,9 @@ SQUARE_TERMS = 256 if bm_kernels().name in (b"avx2", b"avx512") else 2048
 """The same of the squares that come with products: with short vectors, a row of 16 KB has so many in each lane."""
 
 cdef enum:
-    PIECE = 1024  # entries of a row that are at hand for all queries, and of each query for some rows
-    TOGETHER = 64  # rows for which the queries' entries stay in the second cache
+    PIECE = 1024  # entries of a row that are converted at a time
+    NEAR = 2048  # and of four rows that stay in the first cache for all queries
+    AT_HAND = 1 << 16  # entries of queries that stay in the second cache while all rows go by
 
 
 ctypedef fused real:
@@ -55,24 +56,25 @@ def rough_sums(Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries,
     -------
     float64 array of shape (m, n); what overflowed is not finite.
     """
-    cdef int64_t n = chosen.shape[0], n_queries = queries.shape[0]
+    cdef int64_t n = chosen.shape[0], n_queries = queries.shape[0], quarter = (n + 3) // 4
     if queries.shape[1] != rows.d or pass_dtype(rows).itemsize != sizeof(real):
         raise ValueError(f"queries must have {rows.d} entries of type {pass_dtype(rows)}")
     rows.check(chosen)
     cdef bint has_moments = moments is not None
     if has_moments and objective != BM_PRODUCTS:
         raise ValueError("moments come with products only")
-    # Behind the last row is room for three more, so that there are always four.
-    padded = np.zeros((n_queries + 2, n + 3))
-    cdef double[:, ::1] sums = padded
+    # Those of rows that are a quarter of all apart come one after another.
+    by_fours = np.zeros((n_queries + 2, quarter, 4))
+    cdef double[:, :, ::1] sums = by_fours
     # One query takes rows as they are, converted in registers; several share what was converted once.
     cdef bint as_they_are = n_queries == 1 and _are_of_one_kind(rows)
     if n and n_queries:
         with nogil:
             _fill(rows, chosen, queries, objective, has_moments, as_they_are, sums)
+    in_order = by_fours.transpose(0, 2, 1).reshape(n_queries + 2, 4 * quarter)
     if has_moments:
-        moments[:] = padded[n_queries:, :n]
-    return padded[:n_queries, :n]
+        moments[:] = in_order[n_queries:, :n]
+    return in_order[:n_queries, :n]
 
 
 def multiplies_columns(Rows rows):
@@ -295,44 +297,60 @@ cdef bint _are_of_one_kind(Rows rows):
 
 cdef void _fill(
     Rows rows, const int64_t[::1] chosen, const real[:, ::1] queries, int objective, bint has_moments,
-    bint as_they_are, double[:, ::1] sums
+    bint as_they_are, double[:, :, ::1] sums
 ) noexcept nogil:
-    cdef int64_t n = chosen.shape[0], n_queries = queries.shape[0], begin = 0, end, first, t, count, n_done
-    cdef int64_t step = TOGETHER if n_queries > 1 else 4
-    cdef int64_t piece = rows.d if as_they_are else PIECE
+    """Four rows at a time that are a quarter of all apart, since processors read ahead along each of them."""
+    cdef int64_t n_queries = queries.shape[0], n_done, begin = 0, end, first, t, count
+    cdef int64_t piece = rows.d if as_they_are else NEAR if _are_floats_of(rows, sizeof(real)) else PIECE
+    cdef int64_t block = rows.d if n_queries == 1 else max(<int64_t> NEAR, AT_HAND // n_queries // NEAR * NEAR)
     cdef int dtype, r
     cdef real[4 * PIECE] room
     cdef real* converted = NULL if as_they_are else room
     cdef const void* four[4]
     cdef double[12] found
-    while begin < n:
-        end, first = min(begin + step, n), 0
-        while first < rows.d:
-            count = min(piece, rows.d - first)
-            for t in range(begin, end, 4):
-                dtype, n_done = _find_four(rows, chosen, t, first, count, four, converted), 0
+    while begin < rows.d:
+        end = min(begin + block, rows.d)
+        for t in range(sums.shape[1]):
+            first = begin
+            while first < end:
+                count = min(piece, end - first)
+                dtype, n_done = _find_four(rows, chosen, t, sums.shape[1], first, count, four, converted), 0
                 if n_queries == 1 or has_moments:
                     _sum_first(BM_MOMENTS if has_moments else objective, dtype, four, &queries[0, first], count, found)
                     for r in range(4):
-                        sums[0, t + r] += found[r]
+                        sums[0, t, r] += found[r]
                         if has_moments:
-                            sums[n_queries, t + r] += found[4 + r]
-                            sums[n_queries + 1, t + r] += found[8 + r]
+                            sums[n_queries, t, r] += found[4 + r]
+                            sums[n_queries + 1, t, r] += found[8 + r]
                     n_done = 1
-                if n_done == n_queries:
-                    continue
-                if real is float:
-                    bm_kernels().rough_tiles_f32(
-                        objective, <const float**> four, &queries[n_done, first], rows.d, n_queries - n_done, count,
-                        &sums[n_done, t], sums.shape[1],
+                if n_done < n_queries:
+                    _sum_others(
+                        objective, four, &queries[n_done, first], rows.d, n_queries - n_done, count, &sums[n_done, t, 0],
+                        4 * sums.shape[1],
                     )
-                else:
-                    bm_kernels().rough_tiles_f64(
-                        objective, <const double**> four, &queries[n_done, first], rows.d, n_queries - n_done, count,
-                        &sums[n_done, t], sums.shape[1],
-                    )
-            first += count
+                first += count
         begin = end
+
+
+cdef inline bint _are_floats_of(Rows rows, int64_t itemsize) noexcept nogil:
+    """Whether the numbers of all rows are those of queries of this size, side by side."""
+    cdef int s
+    for s in range(rows.n_segments):
+        if rows.segments[s].dtype != (BM_F32 if itemsize == sizeof(float) else BM_F64):
+            return False
+        if rows.segments[s].column_stride != itemsize:
+            return False
+    return True
+
+
+cdef inline void _sum_others(
+    int objective, const void** four, const real* queries, int64_t d, int64_t n_queries, int64_t count, double* sums,
+    int64_t of_query
+) noexcept nogil:
+    if real is float:
+        bm_kernels().rough_tiles_f32(objective, <const float**> four, queries, d, n_queries, count, sums, of_query)
+    else:
+        bm_kernels().rough_tiles_f64(objective, <const double**> four, queries, d, n_queries, count, sums, of_query)
 
 
 cdef inline void _sum_first(
@@ -345,7 +363,8 @@ cdef inline void _sum_first(
 
 
 cdef int _find_four(
-    Rows rows, const int64_t[::1] chosen, int64_t t, int64_t first, int64_t count, const void** four, real* room
+    Rows rows, const int64_t[::1] chosen, int64_t t, int64_t quarter, int64_t first, int64_t count, const void** four,
+    real* room
 ) noexcept nogil:
     """Find the entries of four rows from a column on (behind the last row it again), and say of what type they are.
 
@@ -355,7 +374,7 @@ cdef int _find_four(
     cdef Place place
     cdef int r
     for r in range(4):
-        place = rows._place_of(chosen[min(t + r, <int64_t> chosen.shape[0] - 1)])
+        place = rows._place_of(chosen[min(t + r * quarter, <int64_t> chosen.shape[0] - 1)])
         four[r] = place.entry + first * place.stride
         if room == NULL or (place.dtype == own and place.stride == sizeof(real)):
             continue

@@ -65,7 +65,7 @@ lines with the files::
     wanted       <- full
     together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
-    batch        <- code_search, costs, direct, full, known, plan, rounded, rules, together
+    batch        <- code_search, costs, direct, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, plan, ranking, rounded, rules, situation, together, wanted
     sparse       <- atom_set, situation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["AtomSet", "candidates_of", "check_range", "check_seed", "describe"]
 
 _Made = TypeVar("_Made")
+_MOST_REMEMBERED = 256
+"""What is remembered of one kind for one set of atoms."""
 _DTYPE_RANGES = {"b1": (0.0, 1.0), "u1": (0.0, 255.0), "i1": (-128.0, 127.0)}
 """Ranges that a dtype gives away, narrow enough to be of use."""
 
@@ -67,6 +69,16 @@ class AtomSet:
             self.prepared[name] = make()
         made: _Made = self.prepared[name]
         return made
+
+    def remembered(self, name: str, key: Hashable, by: object, make: Callable[[], _Made]) -> _Made:
+        """What `make` makes of these atoms for a key, made once for all searches that go by the same object."""
+        kept: dict[Hashable, tuple[object, _Made]] = self.prepared.setdefault(name, {})
+        found = kept.get(key)
+        if found is None or found[0] is not by:
+            if len(kept) >= _MOST_REMEMBERED:
+                kept.clear()
+            found = kept[key] = (by, make())
+        return found[1]
 
     def without(self, rows: NDArray[np.int64]) -> AtomSet:
         """The same, but for atoms that are no longer to be found."""

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from banditmips._threads import map_in_order
-from banditmips.atoms import DenseStore
 from banditmips.core.answer import Times
 from banditmips.core.outcome import Outcome
-from banditmips.race.code_search import code_search
-from banditmips.race.costs import costs
+from banditmips.race.code_search import code_search, race_times
+from banditmips.race.costs import Costs, costs
 from banditmips.race.direct import DirectSearch, Waiting, by_all_products
-from banditmips.race.full import can_use_blas
 from banditmips.race.known import index_rows
-from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, code_times, is_worth_a_race, may_be_certain
+from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, is_worth_a_race, may_be_certain
 from banditmips.race.rounded import are_likely, times_by_bytes
 from banditmips.race.rules import least_sample
 from banditmips.race.together import Found, Together
@@ -36,7 +34,6 @@ __all__ = [
     "nothing_to_try",
     "race_again",
     "races_on_codes",
-    "shared_times",
 ]
 
 ASKED_TOGETHER = 8
@@ -169,24 +166,29 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
         return not options.trace and options.budget is None
     if not asks_for_time(atoms, options):
         return False
-    n, d = atoms.store.shape
-    here, itemsize = costs(), atoms.store.dtype.itemsize
+    (n, d), here = atoms.store.shape, costs()
     if races_on_codes(atoms, options):
-        assert atoms.codes is not None
         if n_queries > 1 and not code_search(atoms, k, options).past(n_queries).allows_races:
             return True
-        times = shared_times(atoms, n_queries)
-        # Certain bounds alone are tried for plain queries, elsewhere.
-        is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
-        # The first of a batch may all come to nothing.
-        most = 2.0 * REGRET * n_queries * times.full / _FIRST_TRIED if n_queries > 1 else inf
-        bounds = here.call_overhead + n * here.bound
-        may_be = is_tried and bounds <= most and may_be_certain(here, times, n, k)
-        may_race = times.prepare + n * times.atom <= most
-        return not (may_be or (may_race and is_worth_a_race(here, times, atoms.codes, n, k, n_queries)))
-    first = least_sample(options, k, n)
+        kind = k, options, n_queries
+        return not atoms.remembered("races to try", kind, here, lambda: _may_race(here, atoms, *kind))
+    itemsize, first = atoms.store.dtype.itemsize, least_sample(options, k, n)
     plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
     return not any(plan.can_pay(first) for plan in plans)
+
+
+def _may_race(here: Costs, atoms: AtomSet, k: int, options: Options, n_queries: int) -> bool:
+    """Whether a race on codes of one of so many queries may take less than the products that they share."""
+    assert atoms.codes is not None
+    n, times = atoms.store.shape[0], race_times(atoms, options, n_queries)
+    # Certain bounds alone are tried for plain queries, elsewhere.
+    is_tried = n_queries > 1 and options.epsilon == 0.0 and DirectSearch.is_plain(atoms, k, options)
+    # The first of a batch may all come to nothing.
+    most = 2.0 * REGRET * n_queries * times.full / _FIRST_TRIED if n_queries > 1 else inf
+    bounds = here.call_overhead + n * here.bound
+    may_be = is_tried and bounds <= most and may_be_certain(here, times, n, k)
+    may_race = times.prepare + n * times.atom <= most
+    return may_be or (may_race and is_worth_a_race(here, times, atoms.codes, n, k, n_queries))
 
 
 def asks_for_time(atoms: AtomSet, options: Options) -> bool:
@@ -215,19 +217,12 @@ def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, 
     assert rows is not None
     itemsize, returned = atoms.store.dtype.itemsize, k * times.row
     full, more = times.full, rows.n * rows.d * here.one_more * max(itemsize / 4, 1.0)
-    if options.objective != "neg_l1" and are_likely(rows, queries, k, options.absolute, options.delta):
+    if options.objective != "neg_l1":
         shared, own = times_by_bytes(rows, min(m, TOGETHER), k)
-        full, more = min(full, shared / min(m, TOGETHER) + own), min(more, own)
+        by_bytes = shared / min(m, TOGETHER) + own
+        if min(by_bytes - full, own - more) < 0.0 and are_likely(rows, queries, k, options.absolute, options.delta):
+            full, more = min(full, by_bytes), min(more, own)
     return Account(full + returned, m, more + returned)
-
-
-def shared_times(atoms: AtomSet, n_queries: int) -> Times:
-    """What the steps of a race on codes take, for one of so many queries to atoms in memory."""
-    rows, store = index_rows(atoms), atoms.store
-    assert rows is not None
-    assert atoms.codes is not None
-    by_blas = isinstance(store, DenseStore) and can_use_blas(store.array)
-    return code_times(costs(), atoms.codes, rows.n, store.dtype.itemsize, rows.are_contiguous, by_blas, n_queries)
 
 
 def answer_batch(atoms: AtomSet, rows: NDArray[Any], k: int, options: Options) -> list[Outcome] | None:

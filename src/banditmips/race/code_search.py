@@ -53,15 +53,19 @@ def race_times(atoms: AtomSet, options: Options, n_sharing: int = 1) -> Times:
     """What the steps of a race on codes take, for one of so many queries; zeros where that does not matter."""
     if options.minimise != "time":
         return NO_TIMES
-    store, codes = atoms.store, atoms.codes
+    store, codes, here = atoms.store, atoms.codes, costs()
     assert codes is not None
     by_row = store.by_row if isinstance(store, PackedStore) else store
     if isinstance(by_row, PartStore):
-        return file_times(costs(), codes, by_row, n_sharing)
+        return file_times(here, codes, by_row, n_sharing)
     array = store.array if isinstance(store, DenseStore) else None
     by_blas = array is not None and can_use_blas(array)
     contiguous = array is None or array.strides[1] == array.itemsize
-    return code_times(costs(), codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_sharing)
+
+    def times() -> Times:
+        return code_times(here, codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_sharing)
+
+    return atoms.remembered("race times", n_sharing, here, times)
 
 
 def code_search(atoms: AtomSet, k: int, options: Options) -> CodeSearch:

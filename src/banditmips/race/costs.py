@@ -205,11 +205,20 @@ class Costs:
         by_blas = self.shared + n_queries * self.product
         return self._tiles_of(4, n_queries, d) <= min(by_blas, self._own_products_of(4, n_queries))
 
-    def together_of(self, itemsize: int, n_queries: int, by_column: bool = False, d: float = inf) -> float:
-        """Return what a float of so many bytes costs for all queries, by BLAS or our own loops."""
+    def together_of(
+        self, itemsize: int, n_queries: int, by_column: bool = False, d: float = inf, n_values: int = 0
+    ) -> float:
+        """Return what a float of so many bytes costs for all queries, by BLAS or our own loops.
+
+        The latter were measured with atoms that are near. Of more values, `n_values`, reading them from memory comes on
+        top, of which the multiplications hide next to nothing.
+        """
         by_blas = itemsize / 4 * (self.shared_of(itemsize, by_column) + n_queries * self.product)
-        own = min(by_blas, self._own_products_of(itemsize, n_queries, by_column))
-        return own if by_column else min(own, self._tiles_of(itemsize, n_queries, d))
+        own = self._own_products_of(itemsize, n_queries, by_column)
+        if not by_column:
+            far = itemsize / 4 * self._between(0.0, self.sweep, n_values * itemsize // 4)
+            own = far + min(own, self._tiles_of(itemsize, n_queries, d))
+        return min(by_blas, own)
 
     def multiplies_many(
         self, itemsize: int, n_queries: int, d: float, by_column: bool = False, converts: bool = False
@@ -316,7 +325,7 @@ _COLUMN_QUERIES = 8
 """Queries that share one reading of columns."""
 _BYTE_GROUP = 16
 """Queries whose products of bytes cost as much as those of one of them."""
-_FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "call_overhead", "probe_overhead")
+_FIXED = ("row_overhead", "arithmetic", "weigh", "round_overhead", "probe_overhead")
 """What differs little between machines; all else is measured."""
 
 

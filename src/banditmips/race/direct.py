@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -14,13 +15,12 @@ from banditmips.core.certain import MeasuredQuery
 from banditmips.core.outcome import Outcome
 from banditmips.core.products import best_of, best_of_all, best_of_rows
 from banditmips.core.survivors import Survivors
-from banditmips.race.code_search import code_search
+from banditmips.race.code_search import code_search, race_times
 from banditmips.race.costs import costs
 from banditmips.race.full import can_use_blas, products_with_one
 from banditmips.race.known import known_of
 from banditmips.race.plan import (
     SamplingPlan,
-    code_times,
     coordinates_needed,
     full_time,
     is_worth_a_race,
@@ -130,7 +130,7 @@ class DirectSearch:
                 self._sampling[weighted] = plan if plan.can_pay(self._first) else None
             self.serves = options.epsilon == 0.0 or self._sampling == _NO_SAMPLING
             return
-        times = code_times(here, atoms.codes, n, store.dtype.itemsize, contiguous, True, n_queries)
+        times = copy(race_times(atoms, options, n_queries))  # how many share their products may turn out later
         # The queries of a batch may try whether certain bounds are enough: what they lose by that is written down.
         tries = n_queries > 1 and may_be_certain(here, times, n, k)
         if tries or is_worth_a_race(here, times, atoms.codes, n, k, n_queries):

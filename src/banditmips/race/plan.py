@@ -75,7 +75,7 @@ def full_time(
     if n_queries > 1:
         # Of what is not floats, each value is converted once for all of them.
         m = min(n_queries, TOGETHER)
-        together = costs.together_of(max(itemsize, 4), m, by_column=not contiguous, d=d)
+        together = costs.together_of(max(itemsize, 4), m, by_column=not contiguous, d=d, n_values=n * d)
         value = min(value, (together if by_blas else costs.convert + together) / m)
     if not contiguous and itemsize <= 4:
         value = min(value, costs.column_sweep_of(n * d, itemsize, n_queries) / n_queries)

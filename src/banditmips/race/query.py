@@ -371,10 +371,22 @@ class Query:
             return [*lines, "way: codes, in rounds that double, for few multiplies"]
         first = times.prepare + left * (codes.n_first * times.cell + times.atom)
         row, full = times.row, times.full
-        expected = f"first round about {first / 1e3:.0f} us, a row {row / 1e3:.2g} us, all products {full / 1e3:.0f} us"
+        steps = {
+            "certain bounds": n * costs().bound,
+            "a first round of codes": first,
+            "all their bits": left * (codes.n_bits * codes.n_cells * times.fine_cell + times.fine_atom),
+            f"{self._k} row{'s' if self._k > 1 else ''}": self._k * row,
+            "all products": full,
+        }
+        expected = ", ".join(f"{step} about {_microseconds(time)} us" for step, time in steps.items())
         if self._codes_cannot_pay(times):
             return [*lines, "way: all products at once", f"because: {expected}"]
         # As `CodeSource.is_dear` has it.
         is_dear = first + min(left * row, full) > full + times.risk and self._options.budget is None
         probe = ["probe: one in sixteen of those that are left, before a round of all of them"] if is_dear else []
         return [*lines, "way: certain bounds, codes, exact rows", *probe, f"because: {expected}"]
+
+
+def _microseconds(time: float) -> str:
+    """Nanoseconds in microseconds, with two digits or more."""
+    return f"{time / 1e3:,.0f}" if time >= 1e4 else f"{time / 1e3:.2g}"

@@ -268,7 +268,7 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
     if sweeps_columns(rows, n_queries):
         return _WORTHWHILE * here.column_sweep_of(n_values, dtype.itemsize, n_queries)
     if dtype.kind == "f" and dtype.itemsize >= 4:
-        return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous, d=rows.d)
+        return time_by_blas(here, dtype.itemsize, n_queries, by_column=not rows.are_contiguous, d=rows.d, n=rows.n)
     if not rows.are_contiguous and dtype.itemsize < 4:
         return _WORTHWHILE * here.column_products_of(n_values, dtype.itemsize, n_queries)
     if here.tiles(n_queries, rows.d):  # for few of them nobody converts
@@ -277,7 +277,14 @@ def _time_by_blas(here: Costs, rows: Rows, n_queries: int) -> float:
 
 
 def time_by_blas(
-    here: Costs, itemsize: int, n_queries: int, converted: float = 0.0, by_column: bool = False, d: float = inf
+    here: Costs,
+    itemsize: int,
+    n_queries: int,
+    converted: float = 0.0,
+    by_column: bool = False,
+    d: float = inf,
+    n: int = 0,
 ) -> float:
     """Nanoseconds that products of bytes may take for an entry: most of what BLAS, and converting for it, do."""
-    return _WORTHWHILE * (converted + here.together_of(max(itemsize, 4), n_queries, by_column, d))
+    n_values = int(n * d) if n else 0
+    return _WORTHWHILE * (converted + here.together_of(max(itemsize, 4), n_queries, by_column, d, n_values))

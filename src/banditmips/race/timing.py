@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from banditmips.atoms import DenseStore
 from banditmips.atoms.collecting import collect_facts
-from banditmips.core.answer import Times
+from banditmips.core.answer import Known, Times, answer
 from banditmips.core.byte_products import BLOCK, ByteProducts, reaching_best
 from banditmips.core.certain import CertainBounds, MeasuredQuery, ScoreMap
 from banditmips.core.code_source import CodeSource, make_dither
 from banditmips.core.codes import MAX_BITS, Codes
+from banditmips.core.exact import RowsExact
+from banditmips.core.loop import Limits
 from banditmips.core.many_products import products_with_many
 from banditmips.core.measuring import time_cells, time_rotation
 from banditmips.core.passes import products_of_columns, rough_sums
@@ -31,6 +33,8 @@ _N, _D = 1024, 8192
 """Rows and columns of what is read from the cache, or multiplied at once."""
 _SHORT = 64
 """Entries of rows whose products take next to nothing."""
+_AROUND = 2.0
+"""What is around a race, whatever its size, beside what the core does of it (measured: 17 microseconds, and 8.6)."""
 _SHORT_CODE = 704
 """Coordinates of codes of which what is around their cells takes a good part, as do vectors that they half fill."""
 
@@ -232,8 +236,29 @@ def _of_codes() -> dict[str, float]:
         "fine_atom": max(short - MAX_BITS * _SHORT_CODE * near_fine, 0.1 * short),
         "atom": max(min(rounds) - cells, 0.1 * cells),
         "rotate": _best_time(lambda: time_rotation(rotation), 5) / _D,
+        "call_overhead": _AROUND * _best_time(_tiny_race(), 50),
         "bound": _of_bounds(n),
     }
+
+
+def _tiny_race() -> Callable[[], Any]:
+    """A race of next to nothing, which takes what is around it."""
+    numbers = np.random.default_rng(0).standard_normal((_SHORT, _SHORT), dtype=np.float32)
+    norms = np.linalg.norm(numbers, axis=1).astype(np.float64)
+    codes = Codes(Rotation(_SHORT, 0), np.zeros(_SHORT), _SHORT, _SHORT)
+    codes.scales[:], codes.errors[:] = norms, 0.1
+    bounds = CertainBounds(numbers.mean(axis=1, dtype=np.float64), norms, norms[np.newaxis], _SHORT, 1e-6)
+    known, query, limits = Known(bounds, codes, make_dither(codes)), numbers[0].astype(np.float64), Limits(1e-3)
+
+    def complain(row: int) -> None:
+        raise ValueError(f"the score of row {row} is not finite")
+
+    def race() -> None:
+        exact = RowsExact(Rows([numbers]), query, 0, ScoreMap(), None, complain)
+        outcome = answer(known, Survivors(None, _SHORT, 1, False), query, ScoreMap(), exact, limits, Times())
+        outcome.rescore(1, False, exact, None)
+
+    return race
 
 
 def _of_bounds(n: int) -> float:

@@ -145,7 +145,8 @@ class Together:
         if m == 1 or not rows.are_contiguous:
             return few
         here, itemsize = costs(), rows.arrays[0].itemsize
-        share = (here.together_of(max(itemsize, 4), m, d=rows.d) + (here.convert if itemsize < 4 else 0.0)) / m
+        of_all = here.together_of(max(itemsize, 4), m, d=rows.d, n_values=rows.n * rows.d)
+        share = (of_all + (here.convert if itemsize < 4 else 0.0)) / m
         few &= n_nonzero * here.gather <= rows.d * share
         return few
 

@@ -99,47 +99,56 @@ static void F(rough_sums)(int objective, int dtype, const void *const a[4], cons
 }
 #undef OF_DTYPE
 
-/* Four rows and two queries; objective is a constant wherever this is called. */
-ALWAYS_INLINE void F(tile)(int objective, const REAL *const a[4], const REAL *const b[2], int64_t count,
-                           double *const sums[2]) {
-    enum { PIECE = BM_LANE_TERMS * LANES };
-    v_f64 total[2][4];
-    for (int q = 0; q < 2; q++)
+/* Four rows and some queries, one `query_stride` behind the other. What follows of the rows is asked for if there is enough to
+ * do to hide that. All but places and numbers is a constant wherever this is called. */
+ALWAYS_INLINE void F(tile)(int objective, int n_queries, const REAL *const a[4], const REAL *b, int64_t query_stride,
+                           int64_t count, double *sums, int64_t sums_stride) {
+    enum { MOST = 4, PIECE = BM_LANE_TERMS * LANES, AHEAD = 1024 / sizeof(REAL) };
+    v_f64 total[MOST][4];
+    for (int q = 0; q < n_queries; q++)
         for (int r = 0; r < 4; r++) total[q][r] = (v_f64){0};
     for (int64_t start = 0; start < count; start += PIECE) {
         const int64_t end = count - start < PIECE ? count : start + PIECE;
-        V s[2][4];
-        for (int q = 0; q < 2; q++)
-            for (int r = 0; r < 4; r++) s[q][r] = (V){0};
-        for (int64_t j = start; j < end; j += LANES) {
-            const int whole = end - j >= LANES;
-            const V y0 = whole ? F(load)(b[0] + j) : F(load_part)(b[0] + j, end - j);
-            const V y1 = whole ? F(load)(b[1] + j) : F(load_part)(b[1] + j, end - j);
-            for (int r = 0; r < 4; r++) {
-                const V x = whole ? F(load)(a[r] + j) : F(load_part)(a[r] + j, end - j);
-                s[0][r] += F(terms)(objective, x, y0);
-                s[1][r] += F(terms)(objective, x, y1);
+        V s[MOST][4], x[4];
+        UNROLLED for (int q = 0; q < n_queries; q++)
+            UNROLLED for (int r = 0; r < 4; r++) s[q][r] = (V){0};
+        int64_t j = start;
+        for (; end - j >= LANES; j += LANES) {
+            UNROLLED for (int r = 0; r < 4; r++) {
+                if (n_queries == MOST) PREFETCH(a[r] + j + AHEAD);
+                x[r] = F(load)(a[r] + j);
+                KEEP_LOADED(x[r]); /* once for all queries */
+            }
+            UNROLLED for (int q = 0; q < n_queries; q++) {
+                const V y = F(load)(b + q * query_stride + j);
+                UNROLLED for (int r = 0; r < 4; r++) s[q][r] += F(terms)(objective, x[r], y);
             }
         }
-        for (int q = 0; q < 2; q++)
+        if (j < end) {
+            UNROLLED for (int r = 0; r < 4; r++) x[r] = F(load_part)(a[r] + j, end - j);
+            UNROLLED for (int q = 0; q < n_queries; q++) {
+                const V y = F(load_part)(b + q * query_stride + j, end - j);
+                UNROLLED for (int r = 0; r < 4; r++) s[q][r] += F(terms)(objective, x[r], y);
+            }
+        }
+        for (int q = 0; q < n_queries; q++)
             for (int r = 0; r < 4; r++) total[q][r] += F(widen)(s[q][r]);
     }
-    for (int q = 0; q < 2; q++)
-        for (int r = 0; r < 4; r++) sums[q][r] += sum_f64(total[q][r]);
+    for (int q = 0; q < n_queries; q++)
+        for (int r = 0; r < 4; r++) sums[q * sums_stride + r] += sum_f64(total[q][r]);
 }
 
+#define FOR_QUERIES(objective, n)                                                          \
+    for (; n_queries >= n; n_queries -= n, b += n * query_stride, sums += n * sums_stride) \
+        F(tile)(objective, n, a, b, query_stride, count, sums, sums_stride);
+#define FOR_ALL_QUERIES(objective) FOR_QUERIES(objective, 4) FOR_QUERIES(objective, 2) FOR_QUERIES(objective, 1)
 static void F(rough_tiles)(int objective, const REAL *const a[4], const REAL *b, int64_t query_stride, int64_t n_queries,
                            int64_t count, double *sums, int64_t sums_stride) {
-    for (int64_t q = 0; q < n_queries; q += 2) {
-        double nobody[4] = {0};
-        const int64_t next = q + 1 < n_queries ? q + 1 : q;
-        const REAL *const two[2] = {b + q * query_stride, b + next * query_stride};
-        double *const out[2] = {sums + q * sums_stride, next > q ? sums + next * sums_stride : nobody};
-        if (objective == BM_SQUARES)
-            F(tile)(BM_SQUARES, a, two, count, out);
-        else if (objective == BM_SIZES)
-            F(tile)(BM_SIZES, a, two, count, out);
-        else
-            F(tile)(BM_PRODUCTS, a, two, count, out);
+    switch (objective) {
+        case BM_SQUARES: FOR_ALL_QUERIES(BM_SQUARES) break;
+        case BM_SIZES: FOR_ALL_QUERIES(BM_SIZES) break;
+        default: FOR_ALL_QUERIES(BM_PRODUCTS)
     }
 }
+#undef FOR_ALL_QUERIES
+#undef FOR_QUERIES
