@@ -18,7 +18,7 @@ __all__ = ["NAME", "graph_workloads", "real_workloads", "with_budget"]
 
 NAME = "real"
 _BATCH, _TINY_BATCH = 50, 5
-_BUDGET = 0.4
+_BUDGET = 0.6
 """Seconds for one way of answering one kind of request: there are three hundred of them."""
 _SINGLE = (Asked(1), Asked(10), Asked(100))
 _GRAPHS = ("hnswlib", "usearch")
@@ -57,7 +57,7 @@ def graph_workloads(tiny: bool = False) -> tuple[Workload, ...]:
 
 
 def with_budget(scale: Scale) -> Scale:
-    """Return the scale of this section, of which a full run takes at most eight minutes."""
+    """Return the scale of this section, of which a full run takes at most twelve minutes."""
     return Scale(scale.quick, scale.n_queries, scale.repeats, scale.n_seeds, min(scale.budget, _BUDGET), scale.threads)
 
 

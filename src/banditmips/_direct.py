@@ -71,6 +71,7 @@ def _remember_plain(
         race = direct.kind = PlainRace(*settings)
         # What is prepared for atoms must not keep them alive, nor itself.
         race.direct, race.go_on = compiled, partial(_go_on, ref(direct), ref(atoms))
+        race.past = code_search(atoms, direct.k, options).past()
     put_first(direct.kind, kinds)
 
 
@@ -112,10 +113,12 @@ def _plain_batch(
     return found
 
 
-def _go_on(direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors) -> Outcome | None:
+def _go_on(
+    direct: ref[DirectSearch], atoms: ref[AtomSet], query: MeasuredQuery, alive: Survivors | None, n_certain: int
+) -> Outcome | None:
     search, found = direct(), atoms()
     # Whoever searches has the atoms; what was prepared may have been forgotten since, and is prepared again.
-    return None if search is None or found is None else search.go_on(found, query, alive)
+    return None if search is None or found is None else search.go_on(found, query, alive, n_certain)
 
 
 def bare_directly(

@@ -17,11 +17,12 @@ from banditmips.race.batch import Account, account_of, at_places, nothing_to_try
 from banditmips.race.code_search import race_times
 from banditmips.race.direct import are_plain
 from banditmips.race.full import can_stream, streamed_products
+from banditmips.race.pair_scores import Measured
 from banditmips.race.plan import TOGETHER
 from banditmips.race.query import Multiplied, Query
 from banditmips.race.situation import WITHOUT_LENGTHS, less_their_levels
 from banditmips.race.sparse import products_by_row
-from banditmips.race.together import Found, Measured, Together
+from banditmips.race.together import Found, Together
 
 __all__ = ["SharedProducts", "finish_by_products", "misses_norms"]
 

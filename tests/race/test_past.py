@@ -52,6 +52,48 @@ def test_many_in_vain_are_no_reason_where_others_save_more():
     assert not past.allows_races
 
 
+def test_searches_that_certain_bounds_have_answered_are_no_reason_to_do_without():
+    past = Past()
+    past.add_certain(3, 10.0)
+    one_by_one = Past()
+    for _ in range(3):
+        one_by_one.add(10.0)
+    assert past._saved == pytest.approx(one_by_one._saved)
+    past.add(-1.0)
+    past.add(-1.0)
+    assert past.allows_races
+    assert tried(past, -1.0, 60)[-1] < 59
+    while not past.allows_races:
+        past.leave_out()
+    past.add_certain(1, 10.0)
+    assert tried(past, -1.0, 4) == [0, 1, 2, 3]
+
+
+def test_an_index_whose_races_are_left_out_asks_no_certain_bounds_either():
+    """Bounds that settle nothing take a good part of the products of short atoms; those that do are asked again."""
+    rng = np.random.default_rng(0)
+    atoms = rng.normal(size=(4_000, 2_000)).astype(np.float32)
+    atoms[:5] *= 100.0
+    index, query = bm.BanditMIPS().fit(atoms), atoms[2] + rng.normal(size=2_000).astype(np.float32)
+    past = code_search(index._atom_set, 1, index._parameters.options).past()
+    assert index.search(query).indices[0] == 2
+    (kind,) = index._atom_set.prepared["plain"]
+    if not hasattr(kind, "past"):
+        pytest.skip("all products take less time here than any race")
+    for _ in range(6):
+        found = index.search(query)
+        assert found.indices[0] == 2
+        assert found.n_multiplies != atoms.size  # a race, or bounds that were enough
+    past.add(-1e12)
+    past.add(-1e12)
+    for n_left_out in (2, 1):
+        assert past.n_left_out == n_left_out
+        found = index.search(query)
+        assert found.indices[0] == 2
+        assert found.n_multiplies == found.n_survivors * 2_000 == atoms.size
+    assert index.search(query).n_multiplies != atoms.size
+
+
 @pytest.mark.parametrize("objective", ["inner_product", "cosine"])
 def test_an_index_learns_that_races_do_not_pay_and_answers_alike(objective):
     """Nothing stands out, so that every race comes to nothing; answers do not depend on whether there was one."""

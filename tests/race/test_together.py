@@ -414,3 +414,26 @@ def test_differences_that_single_precision_cannot_tell_are_told_in_double(fitted
             best = np.argsort(-scores)[:4]
             assert found.indices[i].tolist() == best.tolist()
             np.testing.assert_allclose(found.scores[i], scores[best], rtol=1e-12)
+
+
+def test_queries_that_want_all_rows_are_not_mixed_with_those_that_want_few(monkeypatch):
+    """The last part of a batch is small, and may take another way than those whose few rows are read for them alone."""
+    atoms, queries = make(n=200, d=400, m=150)
+    together = Together(AtomSet(DenseStore(np.asfortranarray(atoms))), 3, Options())
+    monkeypatch.setattr(Together, "exact_by_columns", lambda self, n_queries: n_queries == 22)
+    monkeypatch.setattr(Together, "_may_ask_bytes", False)
+    monkeypatch.setattr(together_module, "_MOST_PRODUCTS", 64 * 200)
+    real, counts = together_module.exact_scores, []
+
+    def counted(atoms, rows, objective, queries, measured, wanted):
+        counts.append((len(queries), wanted[0].size))
+        return real(atoms, rows, objective, queries, measured, wanted)
+
+    monkeypatch.setattr(together_module, "exact_scores", counted)
+    found = together.best(queries, together.measure(queries), None)
+    assert [n for n, _ in counts] == [128, 22]
+    assert counts[0][1] < 4 * 128
+    assert counts[1][1] == 22 * 200
+    scores = queries.astype(float) @ atoms.T.astype(float)
+    np.testing.assert_array_equal(found.indices, np.argsort(-scores, axis=1)[:, :3])
+    np.testing.assert_allclose(found.scores, np.take_along_axis(scores, found.indices, axis=1), rtol=1e-12)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ def answer(
     times: Times,
 ) -> Outcome: ...
 def leave_certain(known: Known, alive: Survivors, query: MeasuredQuery, scores: ScoreMap) -> None: ...
-def is_worth_a_round(source: CodeSource, rule: CodeRule) -> bool: ...
+def is_worth_a_round(source: CodeSource, rule: CodeRule, exact: Exact | None = None) -> bool: ...
 def answer_survivors(
     known: Known,
     alive: Survivors,
@@ -71,4 +72,5 @@ class Direct:
 
 class PlainRace(PlainKind):
     direct: Direct
-    go_on: Callable[[MeasuredQuery, Survivors], Outcome | None]
+    go_on: Callable[[MeasuredQuery, Survivors | None, int], Outcome | None]
+    past: Any

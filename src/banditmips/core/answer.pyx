@@ -7,6 +7,7 @@ the user's arrays to the result (`banditmips.core.plain`).
 
 from libc.math cimport INFINITY, isfinite
 from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc
 
 cimport numpy as cnp
 
@@ -22,6 +23,10 @@ from banditmips.core.records import StopReason
 from banditmips.core.rows cimport Rows
 from banditmips.core.rule cimport CodeRule, drop_by_intervals
 from banditmips.core.survivors cimport Survivors, kth_largest, ranked
+
+
+cdef enum:
+    FARTHEST = 16  # atoms beyond k that make the bar of a probe
 
 
 class Known:
@@ -116,7 +121,7 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
     source.n_multiplies = n_multiplies
     source.row_cost = exact.cost_of(alive.rows, 1)
     source.leads_for_multiplies = limits.budget is None  # what a budget has left goes to the returned atoms
-    if limits.budget is None and not is_worth_a_round(source, rule):
+    if limits.budget is None and not is_worth_a_round(source, rule, exact if knows else None):
         return _handed_over(source)
 
     def hands_over(n_left):
@@ -128,32 +133,70 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
     return outcome
 
 
-cpdef bint is_worth_a_round(CodeSource source, CodeRule rule) except -1:
-    """Whether a first round of all survivors may be begun: it is not dear, or a probe says that it pays."""
-    return not source.is_dear() or _probe_promises(source, rule)
+cpdef bint is_worth_a_round(CodeSource source, CodeRule rule, Exact exact=None) except -1:
+    """Whether a first round of all survivors may be begun: it is not dear, or a probe says that it pays.
+
+    With `exact`, for survivors whose scores lie within their intervals for certain, the probe has the bar of all.
+    """
+    return not source.is_dear() or _probe_promises(source, rule, exact)
 
 
-cdef bint _probe_promises(CodeSource source, CodeRule rule) except -1:
+cdef bint _probe_promises(CodeSource source, CodeRule rule, Exact exact) except -1:
     """Whether a first round of every `PROBED`-th survivor says that a race would take less than all products.
 
-    The bar of so few is lower than that of all, so that it promises too little rather than too much.
+    The bar of so few is lower than that of all, so that it promises too little rather than too much. Where a few atoms are far
+    longer than all others, and make the bar, these are looked at too.
     """
     cdef Survivors alive = source.alive
     cdef Py_ssize_t t, n = (alive.n + PROBED - 1) // PROBED, k = (alive.k + PROBED - 1) // PROBED
     cdef Survivors few = Survivors.with_room(n, k, alive.absolute)
     few.begin_again(n)
-    few.bar = alive.bar
     for t in range(n):
         few.rows[t] = alive.rows[t * PROBED]
     cdef CodeSource probe = source.of_others(few)
+    cdef double first = probe.first_time()
     # A probe that would itself be dear is not made.
-    if n <= k or probe.first_time() > source.risk:
+    if n <= k or first > source.risk:
         return False
+    if exact is not None and alive.n > alive.k + FARTHEST and first + alive.k * source.row_time <= source.risk:
+        alive.bar = max(alive.bar, _bar_of_farthest(source, exact))
+        probe.rotated = source.rotated
+    few.bar = alive.bar
     probe.advance(probe.next_size())
     if rule.judge(probe, 1):
         probe.keep()
     source.take_over(probe)
     return source.promises(<double> alive.n / n * probe.time_left())
+
+
+cdef double _bar_of_farthest(CodeSource source, Exact exact) except? -1.0:
+    """The k-th best exact score of the most promising of those that may score highest by all that is known."""
+    cdef Survivors alive = source.alive
+    cdef Py_ssize_t t, n = alive.k + FARTHEST, count = 0
+    cdef Survivors some = Survivors.with_room(n, alive.k, alive.absolute)
+    cdef CodeSource farthest
+    cdef double least
+    cdef double* room = <double*> malloc(n * sizeof(double))
+    if room == NULL:
+        raise MemoryError(f"there is no memory for {n} atoms")
+    for t in range(alive.n):
+        alive.lower[t] = ranked(alive, t) + alive.radius[t]
+    least = kth_largest(alive.lower, alive.n, n, room)
+    free(room)
+    some.begin_again(n)
+    for t in range(alive.n):
+        if alive.lower[t] >= least and count < n:
+            some.rows[count] = alive.rows[t]
+            count += 1
+    some.n = count
+    if count < some.k:
+        return -INFINITY
+    farthest = source.of_others(some)
+    farthest.advance(farthest.next_size())
+    source.take_over(farthest)
+    source.n_multiplies += lead(some, exact)
+    source.time_spent += some.k * source.row_time
+    return some.bar
 
 
 cdef object _handed_over(CodeSource source):
@@ -261,20 +304,25 @@ cdef class PlainRace(PlainKind):
     ----------
     direct : Direct
     go_on : callable
-        Called with the measured query and the survivors where these are not few: the outcome, or None.
+        Called where certain bounds are not enough, or not to be asked, with the measured query, the survivors of which there
+        are not few, or None, and of how many queries since the last call they were enough: the outcome, or None.
+    past : object
+        Says whether the next query `allows_races`; of one that does not, nothing is asked for but its products.
     """
 
     cdef public Direct direct
-    cdef public object go_on
+    cdef public object go_on, past
+    cdef Py_ssize_t n_certain
 
     cdef object answer(self, cnp.ndarray atoms, cnp.ndarray row, cnp.ndarray mask):
         cdef MeasuredQuery query = MeasuredQuery(row)
         if not are_fine(&query.moments) or self.few_entries * query.moments.n_nonzero <= self.d:
             return None
-        cdef Survivors alive = self.direct.survivors(query)
+        cdef Survivors alive = self.direct.survivors(query) if self.past.allows_races else None
         cdef Best best
         fields = self.fields.copy()
-        if self.direct.few(alive):
+        if alive is not None and self.direct.few(alive):
+            self.n_certain += 1
             found = self.direct.finish(alive, query)
             if found is None:
                 return None
@@ -282,7 +330,8 @@ cdef class PlainRace(PlainKind):
             fields["indices"], fields["scores"], fields["n_survivors"] = best.indices, best.scores, alive.n
             fields["n_multiplies"] = found[1] * query.moments.n_nonzero
             return self.result(fields)
-        found = self.go_on(query, alive)
+        found = self.go_on(query, alive, self.n_certain)
+        self.n_certain = 0
         if found is None:
             return None
         fields["indices"] = found.survivors

@@ -63,7 +63,8 @@ lines with the files::
     query        <- atom_set, buckets, code_search, costs, full, guess, known, plan, rules, sampled, situation, ways
     ranking      <- known, passes
     wanted       <- full
-    together     <- costs, full, known, passes, plan, ranking, rounded, rules, situation, wanted
+    pair_scores  <- full, known, ranking, rules, situation, wanted
+    together     <- costs, full, known, pair_scores, passes, plan, ranking, rounded, rules, situation, wanted
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, plan, ranking, rounded, rules, situation, together, wanted
@@ -98,10 +99,10 @@ code_search, query, direct
 ranking, scored
     How what is ranked follows from inner products, by factors and offsets of the atoms; and that for plain queries to
     an index or a bare array.
-wanted, together, batch
-    Rows that are wanted for each of several queries, and facts about these. Queries that come together, or one alone:
-    by all products at once, for any objective and type, with nothing in Python for each; and whether, and for how long,
-    races are tried before.
+wanted, pair_scores, together, batch
+    Rows that are wanted for each of several queries, facts about these, and their exact scores. Queries that come
+    together, or one alone: by all products at once, for any objective and type, with nothing in Python for each; and
+    whether, and for how long, races are tried before.
 sparse
     Queries to a sparse matrix by products with all that it stores, alone or together.
 

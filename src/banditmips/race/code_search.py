@@ -128,11 +128,11 @@ class CodeSearch:
         past.leave_out()
         return False
 
-    def write_down(self, outcome: Outcome | None) -> None:
-        """Write down what came of the race of a query alone."""
+    def write_down(self, outcome: Outcome | None, before: float = 0.0) -> None:
+        """Write down what came of the race of a query alone, and of what was done `before`, which took so long."""
         if outcome is not None and self._forgoes:
             saved = 0.0 if outcome.handed_over else self._times.full
-            self.past().add(saved - outcome.time_spent)
+            self.past().add(saved - outcome.time_spent - before)
 
     def outcome(
         self, atoms: AtomSet, row: NDArray[Any], excluded: NDArray[np.bool_] | None, n_sharing: int = 1

@@ -149,6 +149,11 @@ class DirectSearch:
         """Whether that is so, and our own loop computes them."""
         return self.needs_products and self._sweeps
 
+    @property
+    def _is_alone(self) -> bool:
+        """Whether nobody writes down what races come to but this."""
+        return self._n_queries == 1
+
     def share_products(self, n_queries: int) -> None:
         """Expect so many queries to share their products."""
         assert self.times is not None
@@ -179,8 +184,20 @@ class DirectSearch:
         query = MeasuredQuery(row)
         return self._by_products(atoms, query, self._begin(atoms, query))
 
-    def go_on(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Outcome | None:
-        """Answer a query of which certain bounds have left these; None where it turns out not to be plain."""
+    def go_on(
+        self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors | None, n_certain: int = 0
+    ) -> Outcome | None:
+        """Answer a query of which certain bounds have left these, after so many of which they left few.
+
+        Where they were not asked (None), by its products. None where it turns out not to be plain.
+        """
+        assert self.times is not None
+        past = code_search(atoms, self.k, self.options).past()
+        if n_certain:
+            past.add_certain(n_certain, self.times.full - self.certain_time - self.k * self.times.row)
+        if alive is None:
+            past.leave_out()
+            return self._by_products(atoms, query, Waiting(query, None))
         return self._by_products(atoms, query, self._by_codes(atoms, query, alive))
 
     def _by_products(self, atoms: AtomSet, query: MeasuredQuery, begun: Outcome | Waiting | None) -> Outcome | None:
@@ -214,6 +231,8 @@ class DirectSearch:
             return None
         if self.compiled is None:
             return None if atoms.codes is None and self._may_sample(atoms, query) else Waiting(query, None)
+        if self._is_alone and not code_search(atoms, self.k, self.options).may_race():
+            return Waiting(query, None)
         alive = self.compiled.survivors(query)
         if self.compiled.few(alive):
             found = self.compiled.finish(alive, query)
@@ -238,12 +257,10 @@ class DirectSearch:
 
     def _by_codes(self, atoms: AtomSet, query: MeasuredQuery, alive: Survivors) -> Outcome | Waiting | None:
         assert self.times is not None
-        search, alone = code_search(atoms, self.k, self.options), self._n_queries == 1
-        if alone and not search.may_race():
-            return Waiting(query, None)
+        search = code_search(atoms, self.k, self.options)
         outcome = search.race(atoms, query, alive, self.times)
-        if alone:
-            search.write_down(outcome)
+        if self._is_alone:
+            search.write_down(outcome, self.certain_time)
         return outcome if outcome is None or not outcome.waits else Waiting(query, outcome)
 
 

@@ -39,6 +39,12 @@ class Past:
         """Write down searches that did without."""
         self._n_left_out = max(self._n_left_out - n_searches, 0)
 
+    def add_certain(self, n_searches: int, saved: float) -> None:
+        """Write down searches in a row whose certain bounds were enough, and what each of them has saved."""
+        kept = _REMEMBERED**n_searches
+        self._saved = kept * self._saved + (1.0 - kept) / (1.0 - _REMEMBERED) * saved
+        self._n_in_vain, self._n_next = 0, _IN_VAIN
+
     def add(self, saved: float) -> None:
         """Write down what the races of a search have saved; less than 0 is what they have lost."""
         self._saved = _REMEMBERED * self._saved + saved

@@ -22,21 +22,22 @@ from banditmips.core.passes import multiplies_columns, pass_dtype
 from banditmips.core.rows import Rows
 from banditmips.core.statistics import PRODUCT
 from banditmips.race.costs import costs
-from banditmips.race.full import BY_COLUMNS, can_use_blas, column_time, exact_sums
-from banditmips.race.known import index_rows, inverse, norms_of, spreads_of
+from banditmips.race.full import BY_COLUMNS, can_use_blas, column_time
+from banditmips.race.known import index_rows
+from banditmips.race.pair_scores import Measured, exact_scores
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
 from banditmips.race.plan import TOGETHER
-from banditmips.race.ranking import Ranking, lengths_of
+from banditmips.race.ranking import Ranking
 from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, times_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
-from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, good_exponents
-from banditmips.race.wanted import facts_of_wanted, joined, replaced, without
+from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS
+from banditmips.race.wanted import joined, replaced, without
 
 if TYPE_CHECKING:
     from banditmips._search_options import Options
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["MOST_CLOSE", "Found", "Measured", "Together"]
+__all__ = ["MOST_CLOSE", "Found", "Together"]
 
 MOST_CLOSE = 1 / 8
 """Part of the atoms that norms and products may not tell from the best, where direct differences tell more."""
@@ -51,30 +52,8 @@ _SMALL = 1 << 20
 """Entries of a matrix that is converted as a whole, and not once for each use that is made of it."""
 
 
-class Measured(NamedTuple):
-    """What is to know of the queries of a batch: arrays of shape (m,).
-
-    Attributes
-    ----------
-    norms, largest
-        And the sizes of their largest entries.
-    n_nonzero
-        Entries that are multiplied.
-    fine
-        Which of them are served: not those with few entries, nor with numbers that are hard to square.
-    centres
-        By what the atoms' offsets are multiplied: their means, for correlations.
-    """
-
-    norms: NDArray[np.float64]
-    largest: NDArray[np.float64]
-    n_nonzero: NDArray[np.int64]
-    fine: NDArray[np.bool_]
-    centres: NDArray[np.float64]
-
-    def at(self, places: Any) -> Measured:
-        """What is to know of some of them."""
-        return Measured(*(numbers[places] for numbers in self))
+_Part = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Rows that can be among the best of some queries, where each begins, and how many products of bytes have left."""
 
 
 class Found(NamedTuple):
@@ -161,7 +140,14 @@ class Together:
         excluded : bool array of shape (n,) or (m, n), or None
             Atoms that take no part.
         """
-        found, waiting, first, start = [], [], 0, 0
+        found: list[Found | None] = []
+        waiting: list[_Part] = []
+        first = start = 0
+
+        def finish_waiting() -> None:
+            parts = slice(first, start)
+            found.append(self._best(queries[parts], measured.at(parts), waiting))
+
         self._convert(len(queries))
         asks_bytes = self._may_ask_bytes
         with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
@@ -177,26 +163,35 @@ class Together:
                 some = self._can_be_best(queries[part], measured.at(part), out, by_bytes)
                 if some is None:
                     return None
-                waiting.append(some)
-                start += most
-                # Rows that several queries want are read once for all of them, if they are not too many to be held.
-                if start >= len(queries) or sum(rows.size for rows, *_ in waiting) >= _MOST_PRODUCTS:
-                    best = self._best(queries[first:start], measured.at(slice(first, start)), waiting)
-                    if best is None:
-                        return None
-                    found.append(best)
+                # Rows that several queries want are read once for all of them, if they are not too many to be held;
+                # but where some queries want all, the others' few are not to be read like these.
+                if waiting and self._wants_most(some) != self._wants_most(waiting[-1]):
+                    finish_waiting()
                     waiting, first = [], start
-        return found[0] if len(found) == 1 else Found(*map(np.concatenate, zip(*found, strict=True)))
+                waiting.append(some)
+                start = min(start + most, len(queries))
+                if start == len(queries) or sum(rows.size for rows, *_ in waiting) >= _MOST_PRODUCTS:
+                    finish_waiting()
+                    waiting, first = [], start
+        done = [one for one in found if one is not None]
+        if len(done) < len(found):
+            return None
+        return done[0] if len(done) == 1 else Found(*map(np.concatenate, zip(*done, strict=True)))
+
+    def _wants_most(self, part: _Part) -> bool:
+        """Whether the queries of a part want most of all rows."""
+        rows, begins, _ = part
+        return 2 * rows.size > self._rows.n * (begins.size - 1)
 
     def _best(
         self,
         queries: NDArray[Any],
         measured: Measured,
-        parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
+        parts: Sequence[_Part],
     ) -> Found | None:
         """Find the best k by exact scores of the rows that `_can_be_best` gives, for some parts of the queries."""
         close = joined([(rows, begins) for rows, begins, _ in parts])
-        scores = self._exact(queries, measured, *close)
+        scores = exact_scores(self._atoms, self._rows, self._objective, queries, measured, close)
         best = None if scores is None else best_of_each(*close, scores, self._k, self._options.absolute)
         n_close = np.concatenate([n_rows for *_, n_rows in parts])
         return None if best is None else Found(*best, measured.n_nonzero, n_close)
@@ -210,7 +205,7 @@ class Together:
 
     def _can_be_best(
         self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None, by_bytes: Close | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    ) -> _Part | None:
         """Rows that can be among the best of each query, where they begin, and how many products of bytes have left."""
         n_close = np.zeros(len(queries), dtype=np.int64)
         if by_bytes is None and self.exact_by_columns(len(queries)):
@@ -388,58 +383,3 @@ class Together:
                 lost = ranking.lost(norms, longest) + 2.0 * self._rows.d * float(np.finfo(dtype).tiny)
             norms, squares = known.widened(products, norms, measured.centres, self._rows.d, longest)
         return products, None if squares is None else squares.astype(dtype), norms, lost
-
-    def _exact(
-        self,
-        queries: NDArray[Any],
-        measured: Measured,
-        close: NDArray[np.int64],
-        begins: NDArray[np.int64],
-    ) -> NDArray[np.float64] | None:
-        """Exact scores of the rows that are close, to the bit those of each query alone."""
-        if self._objective not in WITHOUT_LENGTHS:
-            return self._sums(self._rows, queries, None, (close, begins), measured)
-        facts, rows, places = self._atoms.facts, self._rows, close
-        if facts is None:
-            known = facts_of_wanted(rows, close)
-            rows, close, facts, places = known.rows, known.close, known.facts, known.places
-            norms = known.norms(self._objective)
-        else:
-            norms = (norms_of if self._objective == "cosine" else spreads_of)(self._atoms)[close]
-        exponents = good_exponents(measured.largest, facts.scale)
-        lengths = lengths_of(queries, self._objective, measured.centres)
-        if lengths is None:
-            return None
-        # A power of two takes nothing from the digits.
-        means, sizes = np.ldexp(lengths[0], exponents), np.ldexp(lengths[1], exponents)
-        place = np.repeat(np.arange(len(queries)), np.diff(begins))
-        scores: NDArray[np.float64]
-        if self._dtype == queries.dtype == np.float32:
-            # Nothing is too large or too small in double precision, before or after.
-            scores = np.ldexp(self._sums(rows, queries, None, (close, begins), measured), exponents[place])
-        else:
-            scores = self._sums(rows, queries, np.ldexp(1.0, exponents), (close, begins), measured)
-        factors = inverse(norms * sizes[place])
-        scores *= factors
-        if self._objective == "correlation":
-            scores += -rows.d * means[place] * facts.means[places] * factors
-        return scores
-
-    def _sums(
-        self,
-        rows: Rows,
-        queries: NDArray[Any],
-        scales: NDArray[np.float64] | None,
-        wanted: tuple[NDArray[np.int64], NDArray[np.int64]],
-        measured: Measured,
-    ) -> NDArray[np.float64]:
-        """Exact sums of the rows that are wanted for each query, times its scale, to the bit those of it alone."""
-        close, begins = wanted
-        sums = exact_sums(rows, queries, scales, close, begins, self._code)
-        if self._code == PRODUCT:
-            # Alone, a query with few entries has nothing but their products added up.
-            for i in np.flatnonzero(FEW_ENTRIES * measured.n_nonzero <= rows.d):
-                columns, some = np.flatnonzero(queries[i]), slice(begins[i], begins[i + 1])
-                entries = queries[i, columns].astype(np.float64) * (1.0 if scales is None else scales[i])
-                sums[some] = rows.scores(close[some], columns, entries, self._code)
-        return sums
