@@ -6,6 +6,7 @@ import pytest
 import banditmips as bm
 from banditmips._search_options import Options
 from banditmips.race.code_search import code_search
+from banditmips.race.costs import Costs
 from banditmips.race.query import Query
 
 K = 3
@@ -99,3 +100,26 @@ def test_a_score_that_overflows_is_told_by_the_long_way(data):
     index = bm.BanditMIPS(minimise="multiplies").fit(atoms)
     with pytest.raises(ValueError, match="atom"):
         index.search(np.full(500, 1e8), k=2, epsilon=1.0)
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine", "neg_sqeuclidean"])
+@pytest.mark.parametrize("dtype", ["f4", "i1"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("m", [1, 2, 16])
+def test_a_budget_is_kept_where_all_products_would_take_less_time_than_rows(objective, dtype, order, m, monkeypatch):
+    """Who may not have all products reads the survivors' rows, however long that takes."""
+    for module in ("code_search", "query", "direct", "batch", "rounded"):
+        monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: Costs(row=50.0, short_row=50.0))
+    rng = np.random.default_rng(0)
+    atoms = np.asarray((20.0 * rng.normal(size=(265, 323))).astype(dtype), order=order)
+    queries = rng.normal(size=(m, 323)).astype(np.float32)
+    scores = queries.astype(float) @ atoms.T.astype(float)
+    for budget in (5_000, 15_252, 60_000):
+        result = (
+            bm.BanditMIPS(objective=objective, budget=budget).fit(atoms).search(queries[0] if m == 1 else queries, 3)
+        )
+        assert (np.atleast_1d(result.n_multiplies) <= budget).all()
+        if objective == "inner_product":
+            own = np.take_along_axis(scores, np.atleast_2d(result.indices), axis=1)
+            assert (np.atleast_2d(result.lower) <= own + 1e-9).all()
+            assert (own <= np.atleast_2d(result.upper) + 1e-9).all()

@@ -125,6 +125,8 @@ def answer_survivors(known, Survivors alive, query, ScoreMap scores, Exact exact
         return _handed_over(source)
 
     def hands_over(n_left):
+        if limits.budget is not None and source.n_multiplies + codes.n * source.row_cost > limits.budget:
+            return False
         return source.hopeless or n_left * times.row >= times.full > 0.0
 
     outcome = race(source, rule, exact, limits, hands_over=hands_over)

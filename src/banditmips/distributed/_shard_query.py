@@ -221,6 +221,8 @@ class ShardQuery(Query):
         self._source = source
 
         def are_too_many(n_left: int) -> bool:
+            if not self._affordable(self._exact.cost(self.candidates), source.n_multiplies):
+                return False
             return source.hopeless or n_left * times.row >= times.full > 0.0
 
         def hands_over(n_left: int) -> bool:

@@ -296,7 +296,9 @@ class Query:
             if len(ways) > 1:
                 return worth_going_on(n_survivors, self._k, self._options.rescore)
             timed = self._choice.schedule
-            return timed is not None and 2 * n_survivors >= timed.n_candidates
+            if timed is None or 2 * n_survivors < timed.n_candidates:
+                return False
+            return self._affordable(self._exact.cost(self.candidates), source.n_multiplies)
 
         source = first.source(contest, least_sample(self._options, self._k, self._split_over(contest)))
         self._exact = ReaderExact(first.reader)
