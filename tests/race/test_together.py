@@ -437,3 +437,19 @@ def test_queries_that_want_all_rows_are_not_mixed_with_those_that_want_few(monke
     scores = queries.astype(float) @ atoms.T.astype(float)
     np.testing.assert_array_equal(found.indices, np.argsort(-scores, axis=1)[:, :3])
     np.testing.assert_allclose(found.scores, np.take_along_axis(scores, found.indices, axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize(("gather", "share"), [(1e-3, False), (1e3, True)])
+def test_queries_with_few_entries_are_multiplied_where_their_columns_take_longer(m, gather, share, monkeypatch):
+    atoms, queries = make(n=200, d=3_000, m=m)
+    queries[:, 100:] = 0.0
+    together = Together(AtomSet(DenseStore(atoms)), 3, Options())
+    monkeypatch.setattr(together_module, "costs", lambda: Costs(gather=gather))
+    measured = together.measure(queries)
+    assert (measured.fine == share).all()
+    scores = queries.astype(float) @ atoms.T.astype(float)
+    found = together.best(queries, measured, None)
+    np.testing.assert_array_equal(found.indices, np.argsort(-scores, axis=1)[:, :3])
+    for row, own in zip(queries, found.scores, strict=True):
+        np.testing.assert_array_equal(bm.search(atoms, row.astype(np.float64), 3).scores, own)

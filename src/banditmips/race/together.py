@@ -26,7 +26,7 @@ from banditmips.race.full import BY_COLUMNS, can_use_blas, column_time
 from banditmips.race.known import index_rows
 from banditmips.race.pair_scores import Measured, exact_scores
 from banditmips.race.passes import close_by_differences, pass_products, products_of_blocks
-from banditmips.race.plan import TOGETHER
+from banditmips.race.plan import TOGETHER, full_time
 from banditmips.race.ranking import Ranking
 from banditmips.race.rounded import Close, Scores, Settings, are_peaked, close_by_bytes, is_cheap_to_try, times_by_bytes
 from banditmips.race.rules import OBJECTIVE_CODES
@@ -121,12 +121,11 @@ class Together:
         few: NDArray[np.bool_] = FEW_ENTRIES * n_nonzero <= rows.d
         if self._objective in WITHOUT_LENGTHS and self._atoms.facts is None:
             return np.equal(n_nonzero, 0)  # norms that nobody knows take whole rows
-        if m == 1 or not rows.are_contiguous:
+        if not rows.are_contiguous:
             return few
-        here, itemsize = costs(), rows.arrays[0].itemsize
-        of_all = here.together_of(max(itemsize, 4), m, d=rows.d, n_values=rows.n * rows.d)
-        share = (of_all + (here.convert if itemsize < 4 else 0.0)) / m
-        few &= n_nonzero * here.gather <= rows.d * share
+        array = rows.arrays[0]
+        share = full_time(costs(), rows.n, rows.d, array.itemsize, can_use_blas(array), m) / rows.n
+        few &= n_nonzero * costs().gather <= share
         return few
 
     def best(self, queries: NDArray[Any], measured: Measured, excluded: NDArray[np.bool_] | None) -> Found | None:
