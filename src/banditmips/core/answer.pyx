@@ -153,6 +153,7 @@ cdef bint _probe_promises(CodeSource source, CodeRule rule, Exact exact) except 
     cdef Py_ssize_t t, n = (alive.n + PROBED - 1) // PROBED, k = (alive.k + PROBED - 1) // PROBED
     cdef Survivors few = Survivors.with_room(n, k, alive.absolute)
     few.begin_again(n)
+    few.bar = alive.bar
     for t in range(n):
         few.rows[t] = alive.rows[t * PROBED]
     cdef CodeSource probe = source.of_others(few)
@@ -161,9 +162,9 @@ cdef bint _probe_promises(CodeSource source, CodeRule rule, Exact exact) except 
     if n <= k or first > source.risk:
         return False
     if exact is not None and alive.n > alive.k + FARTHEST and first + alive.k * source.row_time <= source.risk:
-        alive.bar = max(alive.bar, _bar_of_farthest(source, exact))
+        # Not the bar of the race, which does not know of whom it is: their codes may miss, and nobody would be left.
+        few.bar = max(alive.bar, _bar_of_farthest(source, exact))
         probe.rotated = source.rotated
-    few.bar = alive.bar
     probe.advance(probe.next_size())
     if rule.judge(probe, 1):
         probe.keep()
