@@ -12,6 +12,8 @@ from setuptools.modified import newer_group
 
 CORE = Path("src/banditmips/core")
 C_FILES = CORE / "c"
+KERNELS = "banditmips.core.kernels"
+"""The module that holds the C files; the others call them through it."""
 
 DIRECTIVES = {
     "language_level": 3,
@@ -45,7 +47,7 @@ MACROS: list[tuple[str, str | None]] = [
 
 
 class BuildCore(build_ext):
-    """Compiles the C files once, links them into every module, and builds the modules side by side."""
+    """Compiles the C files once, links them into the one module that hands them out, and builds all side by side."""
 
     user_options: ClassVar = [*build_ext.user_options, ("sanitize", None, "with GCC's or Clang's sanitizers")]
     boolean_options: ClassVar = [*build_ext.boolean_options, "sanitize"]
@@ -92,7 +94,7 @@ class BuildCore(build_ext):
 
 
 class Shared:
-    """What every module gets: include folders, flags, and the objects of the hand-written C files."""
+    """What every module gets, include folders and flags, and the objects of the hand-written C files."""
 
     def __init__(self, command: BuildCore, include_dirs: list[str], flags: list[str]) -> None:
         self.include_dirs = include_dirs
@@ -116,5 +118,6 @@ class Shared:
         extension.include_dirs += self.include_dirs
         extension.extra_compile_args += self.flags
         extension.define_macros += MACROS
-        extension.extra_objects += self.objects
+        if extension.name == KERNELS:
+            extension.extra_objects += self.objects
         extension.depends += self.depends

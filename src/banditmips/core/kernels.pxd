@@ -1,5 +1,5 @@
 # The kernels of c/kernels.h as Cython sees them; what each one does is written there.
-# Link c/kernels.c into the extension, and call as `kernels = bm_kernels()` once, then `kernels.dot_f32(...)`.
+# They are linked into this module alone; others call `bm_kernels().dot_f32(...)` through it.
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -372,5 +372,4 @@ cdef extern from "c/kernels.h" nogil:
             const bm_weighed *cells, const double *leading, double sign, double ratio, double *share
         ) noexcept nogil
 
-    const Kernels *bm_kernels() noexcept
-    const Kernels *bm_kernels_named(const char *name) noexcept
+cdef const Kernels *bm_kernels() noexcept nogil

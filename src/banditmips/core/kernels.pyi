@@ -1,0 +1,1 @@
+"""Nothing for Python: what compiled modules share is in kernels.pxd."""
