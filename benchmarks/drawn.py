@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import banditmips as bm
+from banditmips._options import Layout
 from benchmarks.goals import Goal, Line
 from benchmarks.measure import Entrant, measure
 from benchmarks.records import Record
@@ -34,7 +35,21 @@ _WITHIN = 1.0 / 1.1
 """At most a tenth slower."""
 _SHOWN = 5
 """Configurations of each way that are shown, the worst first."""
-_KINDS = ("normal", "low rank", "clusters", "planted", "pareto", "positive", "decaying")
+_KINDS = ("normal", "low rank", "clusters", "planted", "pareto", "positive", "decaying", "counts")
+_HOW: tuple[dict[str, Any], ...] = (
+    {"bound": "paired"},
+    {"bound": "bernstein"},
+    {"bound": "hoeffding"},
+    {"bound": "hoeffding_serfling"},
+    {"sampling": "uniform"},
+    {"sampling": "weighted", "beta": 1.0},
+    {"replacement": True},
+    {"rescore": False},
+    {"trace": True},
+)
+"""Options that say how to search; a third of the configurations has one of them."""
+_KEPT: tuple[Layout, ...] = ("codes", "coordinates", "none", "full")
+"""What an index keeps where that is not left to it."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,20 @@ class Drawn:
     absolute: bool
     epsilon: float
     mask: NDArray[np.bool_] | None
+    how: dict[str, Any]
+    layout: Layout
+    n_added: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of a search."""
+        return {"objective": self.objective, "absolute": self.absolute, "epsilon": self.epsilon, **self.how}
+
+    def index(self, n_jobs: int) -> bm.BanditMIPS:
+        """An index, the last atoms of which may have been added later."""
+        first = len(self.atoms) - self.n_added
+        index = bm.BanditMIPS(layout=self.layout, n_jobs=n_jobs, **self.options).fit(self.atoms[:first])
+        return index.add(self.atoms[first:]) if self.n_added else index
 
 
 def draw(rng: np.random.Generator, entries: tuple[float, float] = _ENTRIES) -> Drawn:
@@ -58,7 +87,7 @@ def draw(rng: np.random.Generator, entries: tuple[float, float] = _ENTRIES) -> D
         n, d = int(10 ** rng.uniform(2, 4.5)), int(10 ** rng.uniform(2, 5))
     m, kind = int(rng.choice([1, 1, 1, 2, 4, 8, 16, 64, 150])), str(rng.choice(_KINDS))
     k = min(int(rng.choice([1, 1, 5, 10, 20, 100])), n // 8)
-    dtype = str(rng.choice(["f4", "f4", "f4", "f8", "f2", "i1"]))
+    dtype = str(rng.choice(["f4", "f4", "f4", "f4", "f8", "f8", "f2", "i1", "u1", "i2", "i4"]))
     order, objective = (
         str(rng.choice(["C", "C", "F"])),
         str(rng.choice(["inner_product", "inner_product", "cosine", "correlation", "neg_sqeuclidean"])),
@@ -66,16 +95,27 @@ def draw(rng: np.random.Generator, entries: tuple[float, float] = _ENTRIES) -> D
     absolute = bool(rng.random() < 0.15) and objective != "neg_sqeuclidean"
     epsilon = 1e-6 if rng.random() < 0.2 else 0.0
     mask = rng.random(n) < 0.1 if rng.random() < 0.15 else None
+    how = dict(_HOW[rng.integers(len(_HOW))]) if rng.random() < 1 / 3 else {}
+    if how.get("sampling") == "weighted" and objective == "neg_sqeuclidean":
+        how = {}  # refused: a query's entries say nothing about differences
+    layout: Layout = _KEPT[rng.integers(len(_KEPT))] if rng.random() < 0.15 else "auto"
+    n_added = n // 3 if rng.random() < 0.15 and layout != "full" else 0
     atoms, queries = _numbers(rng, kind, n, d, max(_REQUESTS, m))
-    if dtype == "i1":
-        atoms = np.clip(atoms / np.abs(atoms).max() * 127 * (4 if kind == "normal" else 1), -127, 127)
+    if dtype[0] in "iu":
+        largest = min(np.iinfo(dtype).max, 30_000)
+        atoms = np.clip(atoms / np.abs(atoms).max() * largest * (4 if kind == "normal" else 1), -largest, largest)
+        atoms = np.abs(atoms) if dtype == "u1" else atoms
     atoms = np.asarray(np.clip(atoms, -6e4, 6e4).astype(dtype), order="F" if order == "F" else "C")
+    if "bound" in how and how["bound"] != "paired":
+        how["value_range"] = (float(atoms.min()), float(atoms.max()))
     queries = queries.astype(np.float64 if dtype == "f8" else np.float32)
     requests = list(queries) if m == 1 else [np.roll(queries, i, axis=0)[:m] for i in range(_REQUESTS)]
     asked = [f"{n:,} x {d:,}", f"k = {k}", f"batch of {m}" if m > 1 else "one query", kind, dtype]
     asked += ["Fortran order"] * (order == "F") + [objective] * (objective != "inner_product")
     asked += ["absolute"] * absolute + ["epsilon"] * (epsilon > 0.0) + ["mask"] * (mask is not None)
-    return Drawn(", ".join(asked), atoms, requests, k, objective, absolute, epsilon, mask)
+    asked += [f"{name}={value}" for name, value in how.items() if name not in ("beta", "value_range")]
+    asked += [f"layout={layout}"] * (layout != "auto") + ["a third added"] * (n_added > 0)
+    return Drawn(", ".join(asked), atoms, requests, k, objective, absolute, epsilon, mask, how, layout, n_added)
 
 
 def _numbers(rng: np.random.Generator, kind: str, n: int, d: int, m: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -90,6 +130,9 @@ def _numbers(rng: np.random.Generator, kind: str, n: int, d: int, m: int) -> tup
     if kind == "planted":
         atoms = normal((n, d))
         return atoms, atoms[rng.integers(0, n, m)] + normal((m, d))
+    if kind == "counts":
+        rates = rng.random(d) ** 8
+        return rng.poisson(rates, (n, d)).astype(np.float64), rng.poisson(rates, (m, d)).astype(np.float64)
     if kind == "pareto":
         return rng.pareto(1.5, (n, d)), rng.pareto(1.5, (m, d))
     if kind == "positive":
@@ -168,13 +211,8 @@ def _truth(drawn: Drawn, request: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _records(drawn: Drawn, scale: Scale) -> list[Record]:
-    options: dict[str, Any] = {
-        "objective": drawn.objective,
-        "absolute": drawn.absolute,
-        "epsilon": drawn.epsilon,
-        "n_jobs": scale.threads,
-    }
-    index, mask = bm.BanditMIPS(**options).fit(drawn.atoms), drawn.mask
+    options, mask = {**drawn.options, "n_jobs": scale.threads}, drawn.mask
+    index = drawn.index(scale.threads)
     ways: dict[str, Callable[[NDArray[Any], int], NDArray[Any]]] = {
         "fitted": lambda request, k: index.search(request, k=k, mask=mask).indices,
         "NumPy, prepared": _prepared(drawn),

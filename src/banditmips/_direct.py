@@ -30,6 +30,7 @@ from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import DirectSearch, plain_row, plain_rows, squares_of
 from banditmips.race.full import can_use_blas, come_from_memory
+from banditmips.race.known import first_array
 from banditmips.race.plan import fit_one_call
 from banditmips.race.query import Query
 from banditmips.race.scored import bytes_first, has_scores
@@ -127,8 +128,7 @@ def bare_directly(
     """Answer a plain query to an array of which nothing is known, where only the full product can be meant."""
     if type(k) is not int or options.n_jobs != 1 or not isinstance(store, DenseStore):
         return None
-    atoms, atom_set = store.array, AtomSet(store)
-    found = None
+    atoms, atom_set, found = store.array, AtomSet(store), None
     if not plain_row(queries, atoms.shape[1]):
         if mask is None:
             found = _plain_batch(plain_kinds, atom_set, queries, k, options, asked, checked=False)
@@ -253,12 +253,11 @@ def scored_directly(atom_set: AtomSet, queries: Any, k: Any, options: Options, m
         codes.write_down(raced)
         if not raced.handed_over:
             return of_outcome(raced, k, options.absolute, not atom_set.unchecked, None)
-    assert isinstance(atom_set.store, DenseStore)
     kinds = atom_set.prepared.setdefault("plain", [])
     if kind.n_uses == 0:  # used up
         kinds[:] = [one for one in kinds if one is not kind]
         kind.n_uses = -1
-    found: SearchResult | None = answer_plainly([kind], atom_set.store.array, queries, k, (options,), mask)
+    found: SearchResult | None = answer_plainly([kind], first_array(atom_set), queries, k, (options,), mask)
     if raced is None or found is None:
         if found is not None and kind not in kinds:
             use_till_next_race(kind, kinds, codes.past())

@@ -34,7 +34,9 @@ from banditmips._validate import as_store, check_rows, seed_or_fresh
 from banditmips.atoms import check_maps
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
+from banditmips.race.known import first_array
 from banditmips.race.preparing import extra_bytes
+from banditmips.race.unsampled import for_products
 
 if TYPE_CHECKING:
     from banditmips._saved import SavedFile
@@ -298,9 +300,11 @@ class BanditMIPS:
             The failure probability ``delta`` holds for each query.
         """
         chosen, fitted = self._parameters.of_call(options), self._fitted
+        if chosen.says_how_to_sample or fitted.cache is not None:
+            fitted, chosen = for_products(fitted, queries, k, chosen)
         kinds = fitted.prepared.get("plain")
         if kinds and self._file is None:
-            plain: SearchResult | None = answer_plainly(kinds, fitted.store.array, queries, k, (chosen,), mask)  # type: ignore[attr-defined]
+            plain: SearchResult | None = answer_plainly(kinds, first_array(fitted), queries, k, (chosen,), mask)
             if plain is not None:
                 return plain if fitted.ids is None else plain.labelled(chosen.seed, fitted.store.shape, fitted.ids)
 

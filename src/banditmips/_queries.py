@@ -107,7 +107,8 @@ def _run_queries(
     store = atom_set.store
     # Queries that race on codes read rows of a file; those that read all of it read it together.
     may_share = isinstance(store, PartStore) and can_stream(store, k) and atom_set.codes is not None
-    n_sharing = max(len(rows), 1) if may_share and masks is None and atom_set.removed is None else 1
+    n_sharing = len(rows) if may_share and masks is None and atom_set.removed is None else 1
+    n_beside = n_sharing if codes.serves or isinstance(store, PartStore) else len(rows)
 
     account = shared.account()
 
@@ -118,7 +119,7 @@ def _run_queries(
             if short is not None:
                 return short
         excluded = None if masks is None else masks[i]
-        n_together = n_sharing if n_together is None else n_together
+        n_together = n_beside if n_together is None else n_together
         begun = Begun(atom_set, rows[i], k, options, excluded, n_together)
         begun.where = "" if single else f"row {i}, "
         begun.begin(n_spent, races, codes)
@@ -131,6 +132,8 @@ def _run_queries(
     asked = ASKED_TOGETHER if n_sharing > 1 else len(rows)
     begun = list(_with_progress(_begin_all(begin, len(rows), asked, options.n_jobs), len(rows), options.progress))
     begun_here = [one for one in begun if isinstance(one, Begun)]
+    if options.says_how_to_sample or atom_set.cache is not None:
+        codes.past(len(rows)).add(sum(-1.0 if one.waits else 1.0 for one in begun_here))
     race_again(begun_here, lambda i, n: begun_here[i].begin_again(n), n_sharing)
     waiting = [one for one in begun_here if one.waits]
     with metered() as read:

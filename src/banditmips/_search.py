@@ -20,6 +20,7 @@ from banditmips.atoms.metering import metered
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.situation import WITHOUT_LENGTHS
+from banditmips.race.unsampled import for_products
 
 __all__ = ["search"]
 
@@ -172,8 +173,9 @@ def search(
     store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
-        found = bare_directly(store, queries, wanted, options, asked, mask)
-        return run_queries(AtomSet(store), queries, wanted, options, mask) if found is None else found
+        atom_set, acting = for_products(AtomSet(store), queries, wanted, options)
+        found = bare_directly(store, queries, wanted, acting, asked, mask)
+        return run_queries(atom_set, queries, wanted, acting, mask) if found is None else found
 
     found = at_ends(find, store.shape, queries, k, mask, options, partial(check_maps, store))
     return widened(also_read(found, n_bytes).labelled(options.seed, store.shape, checked=checked), k, options.ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -77,6 +78,11 @@ class Options:
         self._check_sigma_and_range()
         self._check_combinations()
         self._make_plain()
+
+    @cached_property
+    def says_how_to_sample(self) -> bool:
+        """Whether coordinates are to be sampled in a way of the user's."""
+        return self.bound not in ("auto", "codes") or self.sampling != "auto" or self.replacement
 
     def _make_plain(self) -> None:
         """Turn NumPy's numbers into Python's, so that options can be compared and saved."""

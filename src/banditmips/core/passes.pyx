@@ -15,7 +15,7 @@ from banditmips.core.kernels cimport (
     bm_kernels, bm_rest,
 )
 from banditmips.core.places cimport Place
-from banditmips.core.rows cimport Rows, rough_room
+from banditmips.core.rows cimport Rows, Segment, rough_room
 
 LANE_TERMS = BM_LANE_TERMS
 """Terms that are added in the numbers' own precision before their sum goes on in double."""
@@ -135,8 +135,8 @@ def products_of_columns(Rows rows, const float[:, ::1] queries, float[::1] squar
 
 
 def fills_products(Rows rows):
-    """Whether `fill_products` multiplies these: rows of one matrix that are contiguous, or its columns."""
-    return rows.n_segments == 1 and (_are_of_one_kind(rows) or multiplies_columns(rows))
+    """Whether `fill_products` multiplies these: rows that are contiguous, or the columns of one matrix."""
+    return _are_of_one_kind(rows) or multiplies_columns(rows)
 
 
 cdef int fill_products(Rows rows, const void* query, void* products, void* totals, void* squares) except -1 nogil:
@@ -145,48 +145,75 @@ cdef int fill_products(Rows rows, const void* query, void* products, void* total
     Their sums go to `totals` (of rows that are contiguous), and their sums of squares to `squares`, unless these are NULL; of
     the latter, SQUARE_TERMS are added in a row at most.
     """
-    cdef bm_columns whole = rows._columns(0, rows.n)
-    cdef const char* row = <const char*> whole.base
+    cdef bm_columns whole
+    cdef const Segment* segment
     cdef double* room = NULL
+    cdef int64_t first, stop
+    cdef int s
     if not rows.are_contiguous:
+        whole = rows._columns(0, rows.n)
         room = <double*> malloc(rough_room(rows.n, 1) * sizeof(double))
         if room == NULL:
             raise MemoryError("there is no memory for the products of all atoms")
         bm_kernels().columns_rough(&whole, <const float*> query, 1, room, <float*> products, <float*> squares)
         free(room)
-    elif whole.dtype == BM_F64 and totals == NULL:
-        bm_kernels().products_f64(
-            <const double*> row, whole.row_stride, rows.n, <const double*> query, rows.d, <double*> products, <double*> squares
+        return 0
+    for s in range(rows.n_segments):
+        segment = &rows.segments[s]
+        first, stop = segment.first, rows.segments[s + 1].first if s + 1 < rows.n_segments else rows.n
+        whole = bm_columns(
+            segment.base, segment.row_stride, segment.column_stride, stop - first, rows.d, segment.dtype
         )
-    elif whole.dtype == BM_F32 and totals == NULL:
-        bm_kernels().products_f32(
-            <const float*> row, whole.row_stride, rows.n, <const float*> query, rows.d, <float*> products, <float*> squares
-        )
-    elif whole.dtype == BM_F64:
-        _fill_by_fours(&whole, <const double*> query, <double*> products, <double*> totals, <double*> squares)
-    else:
-        _fill_by_fours(&whole, <const float*> query, <float*> products, <float*> totals, <float*> squares)
+        if whole.dtype == BM_F64:
+            _fill_rows[double](
+                &whole, <const double*> query, <double*> products + first,
+                NULL if totals == NULL else <double*> totals + first, NULL if squares == NULL else <double*> squares + first,
+            )
+        else:
+            _fill_rows[float](
+                &whole, <const float*> query, <float*> products + first,
+                NULL if totals == NULL else <float*> totals + first, NULL if squares == NULL else <float*> squares + first,
+            )
     return 0
+
+
+cdef void _fill_rows(
+    const bm_columns* whole, const real* query, real* products, real* totals, real* squares
+) noexcept nogil:
+    """Do that for contiguous rows of one matrix."""
+    if totals != NULL or whole.dtype not in (BM_F32, BM_F64):
+        _fill_by_fours(whole, query, products, totals, squares)
+    elif real is float:
+        bm_kernels().products_f32(
+            <const float*> whole.base, whole.row_stride, whole.n, query, whole.d, products, squares
+        )
+    else:
+        bm_kernels().products_f64(
+            <const double*> whole.base, whole.row_stride, whole.n, query, whole.d, products, squares
+        )
 
 
 cdef void _fill_by_fours(
     const bm_columns* whole, const real* query, real* products, real* totals, real* squares
 ) noexcept nogil:
-    """Do that for contiguous rows, as numbers of any type are added up."""
+    """Do that for contiguous rows, as numbers of any type are added up: four rows at a time that are a quarter of all apart."""
     cdef int objective = BM_PRODUCTS if totals == NULL and squares == NULL else BM_MOMENTS
     cdef const void* four[4]
     cdef double[12] found
-    cdef int64_t t, r
-    for t in range(0, whole.n, 4):
+    cdef int64_t quarter = (whole.n + 3) // 4, t, r, row
+    for t in range(quarter):
         for r in range(4):
-            four[r] = <const char*> whole.base + min(t + r, whole.n - 1) * whole.row_stride
+            four[r] = <const char*> whole.base + min(t + r * quarter, whole.n - 1) * whole.row_stride
         _sum_first(objective, whole.dtype, four, query, whole.d, found)
-        for r in range(min(<int64_t> 4, whole.n - t)):
-            products[t + r] = <real> found[r]
+        for r in range(4):
+            row = t + r * quarter
+            if row >= whole.n:
+                break
+            products[row] = <real> found[r]
             if totals != NULL:
-                totals[t + r] = <real> found[4 + r]
+                totals[row] = <real> found[4 + r]
             if squares != NULL:
-                squares[t + r] = <real> found[8 + r]
+                squares[row] = <real> found[8 + r]
 
 
 def gives_squares(Rows rows):

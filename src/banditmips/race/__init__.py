@@ -68,6 +68,7 @@ lines with the files::
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, plan, ranking, rounded, rules, situation, together, wanted
+    unsampled    <- atom_set, batch, code_search, costs, direct, full, known, plan, rules
     sparse       <- atom_set, situation
 
 timing, costs, plan
@@ -99,6 +100,9 @@ code_search, query, direct
 ranking, scored
     How what is ranked follows from inner products, by factors and offsets of the atoms; and that for plain queries to
     an index or a bare array.
+unsampled
+    Where nothing is going to be sampled: atoms and options without what they say of sampling, so that queries take the
+    ways of others.
 wanted, pair_scores, together, batch
     Rows that are wanted for each of several queries, facts about these, and their exact scores. Queries that come
     together, or one alone: by all products at once, for any objective and type, with nothing in Python for each; and

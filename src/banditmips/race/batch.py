@@ -17,7 +17,7 @@ from banditmips.race.direct import DirectSearch, Waiting, by_all_products
 from banditmips.race.known import index_rows
 from banditmips.race.plan import REGRET, TOGETHER, SamplingPlan, is_worth_a_race, may_be_certain
 from banditmips.race.rounded import are_likely, times_by_bytes
-from banditmips.race.rules import least_sample
+from banditmips.race.rules import compares_pairs, least_sample
 from banditmips.race.together import Found, Together
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "answer_batch",
     "at_places",
     "begin_while_it_pays",
+    "may_sample",
     "nothing_to_try",
     "race_again",
     "races_on_codes",
@@ -166,15 +167,22 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
         return not options.trace and options.budget is None
     if not asks_for_time(atoms, options):
         return False
-    (n, d), here = atoms.store.shape, costs()
+    here = costs()
     if races_on_codes(atoms, options):
         if n_queries > 1 and not code_search(atoms, k, options).past(n_queries).allows_races:
             return True
         kind = k, options, n_queries
         return not atoms.remembered("races to try", kind, here, lambda: _may_race(here, atoms, *kind))
+    return not may_sample(atoms, k, options, n_queries)
+
+
+def may_sample(atoms: AtomSet, k: int, options: Options, n_queries: int) -> bool:
+    """Whether sampling coordinates of atoms in memory may take less than the products that so many queries share."""
+    n, d = atoms.store.shape
     itemsize, first = atoms.store.dtype.itemsize, least_sample(options, k, n)
-    plans = [SamplingPlan(here, n, d, itemsize, n_queries, weighted, k) for weighted in (True, False)]
-    return not any(plan.can_pay(first) for plan in plans)
+    n_leaders = k if compares_pairs(options) else 1
+    plans = [SamplingPlan(costs(), n, d, itemsize, n_queries, weighted, n_leaders) for weighted in (True, False)]
+    return any(plan.can_pay(first) for plan in plans)
 
 
 def _may_race(here: Costs, atoms: AtomSet, k: int, options: Options, n_queries: int) -> bool:
@@ -195,11 +203,8 @@ def asks_for_time(atoms: AtomSet, options: Options) -> bool:
     """Whether nothing is asked for but the best in the least time, in whatever way."""
     return (
         options.minimise == "time"
-        and options.rescore
         and options.budget is None
-        and options.bound in ("auto", "codes")
-        and options.sampling == "auto"
-        and not options.replacement
+        and not options.says_how_to_sample
         and not options.trace
         and atoms.buckets is None
         and atoms.cache is None

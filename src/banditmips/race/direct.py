@@ -174,7 +174,7 @@ class DirectSearch:
             and (options.bound == "auto" or (options.bound == "codes" and atoms.codes is not None))
             and options.value_range is None
             and options.budget is None
-            and options.rescore
+            and (options.rescore or atoms.codes is None)
             and options.delta > 0.0
             and all(getattr(options, name) == value for name, value in _PLAIN.items())
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from banditmips.atoms.axes import Axes
     from banditmips.race.atom_set import AtomSet
 
-__all__ = ["certain_bounds", "index_rows", "inverse", "known_of", "norms_of", "spreads_of"]
+__all__ = ["certain_bounds", "first_array", "index_rows", "inverse", "known_of", "norms_of", "spreads_of"]
 
 _ROUNDING = 32.0 * float(np.finfo(np.float32).eps)
 """Relative error that the sums behind certain bounds may have, at most."""
@@ -41,6 +41,14 @@ def _rows_of(store: AtomStore) -> Rows | None:
     stores = store.stores if isinstance(store, JoinedStore) else ()
     arrays = [one.array for one in stores if isinstance(one, DenseStore) and one.rows is not None]
     return Rows(arrays) if arrays and len(arrays) == len(stores) else None
+
+
+def first_array(atoms: AtomSet) -> NDArray[Any]:
+    """The array of the atoms in memory, or the first of several: what kinds of plain searches are found again by."""
+    rows = index_rows(atoms)
+    assert rows is not None
+    array: NDArray[Any] = rows.arrays[0]
+    return array
 
 
 def known_of(atoms: AtomSet) -> Known:

@@ -39,6 +39,7 @@ __all__ = [
     "is_worth_a_race",
     "may_be_certain",
     "probe_quantile",
+    "row_time",
 ]
 
 NO_TIMES = Times()
@@ -82,14 +83,19 @@ def full_time(
     return n * d * value
 
 
+def row_time(costs: Costs, d: int, itemsize: int, contiguous: bool) -> float:
+    """Nanoseconds of the exact score of one row, which is read on its own."""
+    of_row = costs.row * itemsize / 4 if itemsize >= 4 else costs.short_row
+    return d * (of_row if contiguous else costs.gather) + costs.row_overhead
+
+
 def code_times(
     costs: Costs, codes: Codes, n: int, itemsize: int, contiguous: bool, by_blas: bool, n_queries: int = 1
 ) -> Times:
     """What the steps of a race on codes take, for one of so many queries."""
     d = codes.rotation.d
     full = full_time(costs, n, d, itemsize, by_blas, n_queries, contiguous)
-    of_row = costs.row * itemsize / 4 if itemsize >= 4 else costs.short_row
-    row = d * (of_row if contiguous else costs.gather) + costs.row_overhead
+    row = row_time(costs, d, itemsize, contiguous)
     # What the queries of a batch lose is written down (`race.batch`).
     risk = 2.0 * REGRET * full if n_queries == 1 else inf
     cell, prepare = costs.cell_of(codes.nbytes), codes.rotation.width * costs.rotate + costs.call_overhead
@@ -157,11 +163,9 @@ class SamplingPlan:
         probe = _N_PROBED * _PROBE_SIZE * costs.gather + costs.probe_overhead
         return probe <= REGRET * self.full and self.pays(first, first)
 
-    def rows_take_less(self, n_rows: int, first: int) -> bool:
-        """Whether so many rows take less than a first round on as many would, and than half of all products."""
-        costs = self.costs
-        rows = n_rows * (self.d * costs.row * self.itemsize / 4 + costs.row_overhead)
-        return 2.0 * rows <= self.full and rows <= n_rows * first * costs.gather + costs.round_overhead
+    def first_round(self, n_rows: int, first: int) -> float:
+        """Nanoseconds of a first round on so many rows, at least."""
+        return n_rows * first * self.costs.gather + self.costs.round_overhead
 
     def pays(self, needed: float, first: int) -> bool:
         """Whether dropping typical atoms on so many coordinates takes much less than the full product."""

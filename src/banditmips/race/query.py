@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from banditmips.atoms.facts import length_of
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import Exact, ReaderExact
-from banditmips.core.loop import Limits, race
+from banditmips.core.loop import Limits, lead, race
 from banditmips.core.outcome import Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
@@ -22,10 +23,10 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import Buckets, race_buckets
 from banditmips.race.code_search import race_times, takes_codes
 from banditmips.race.costs import costs
-from banditmips.race.full import best_of_products, rounding_of_products
+from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
 from banditmips.race.guess import guess_within
 from banditmips.race.known import index_rows, known_of
-from banditmips.race.plan import SamplingPlan, is_worth_a_race
+from banditmips.race.plan import SamplingPlan, full_time, is_worth_a_race, row_time
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
 from banditmips.race.situation import SamplingChoice, Situation
@@ -201,12 +202,13 @@ class Query:
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""
-        rows = self._certain_survivors()
+        alive = self._bounded()
+        rows = alive.row_array.copy()
         if rows.size <= self._k and self._options.rescore:
             return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
-        if self._are_few(rows):
-            return Outcome.finished(rows, self._exact.scores(rows), self._exact.cost(rows))
-        why = self.why_exactly()
+        if self._goes_by_rows(alive):
+            return self._finish_rows(alive)
+        why = self.why_exactly
         if why is not None:
             if self._affordable(self._exact.cost(self.candidates), 0):
                 return self.handed_over(self.candidates.size)
@@ -243,29 +245,65 @@ class Query:
         contest = self.candidates, self._k, self._options.absolute
         return guess_within(budget, rows, self._situation.problem, self._exact, *contest)
 
-    def _certain_survivors(self) -> NDArray[np.int64]:
-        """Leave out what cannot win by what `fit` knows."""
-        return self.candidates if self.candidates.size <= self._k else self._bounded().row_array.copy()
-
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
         alive, scores, bounds = self._survivors(), self._situation.product_map(), known_of(self._atoms).bounds
+        if alive.n <= self._k:
+            return alive
         if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
             drop_certain(alive)
         return alive
 
-    def _are_few(self, rows: NDArray[np.int64]) -> bool:
-        """Whether certain bounds have left so few that their rows take less time than any sampling, and half of all."""
+    def _goes_by_rows(self, alive: Survivors) -> bool:
+        """Whether the rows that certain bounds leave take less than all products, and than sampling, if it may pay."""
+        of_rows = self._time_of_rows(alive)
+        if of_rows == inf or of_rows > self._time_of_all:
+            return False
+        is_soonest = 2.0 * of_rows <= self._time_of_all and of_rows <= self._time_of_sampling(alive.n)
+        return is_soonest or self.why_exactly is not None
+
+    def _time_of_rows(self, alive: Survivors) -> float:
+        """Nanoseconds of the rows that certain bounds leave, once the k most promising are known; or infinite.
+
+        That is where they leave all candidates, or exact scores of some rows are not what is asked for.
+        """
         options, store = self._options, self._atoms.store
         if options.minimise != "time" or not options.rescore or not isinstance(store, DenseStore):
-            return False
-        if rows.size == self.candidates.size or not self._affordable(self._exact.cost(rows), 0):
-            return False
-        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
-        return plan.rows_take_less(rows.size, least_sample(options, self._k, self.candidates.size))
+            return inf
+        if alive.n == self.candidates.size or not self._affordable(self._exact.cost(alive.row_array), 0):
+            return inf
+        middles = alive.ranking()
+        bar = np.partition(middles, alive.n - self._k)[alive.n - self._k]
+        n_read = self._k + np.count_nonzero(middles + alive.radius_array >= bar)
+        contiguous = store.array.strides[1] == store.array.itemsize
+        return n_read * row_time(costs(), store.shape[1], store.dtype.itemsize, contiguous)
 
+    @property
+    def _time_of_all(self) -> float:
+        """Nanoseconds of all products, for one of the queries that would share them."""
+        store = self._atoms.store
+        assert isinstance(store, DenseStore)
+        by_blas, by_row = can_use_blas(store.array), store.array.strides[1] == store.array.itemsize
+        return full_time(costs(), *store.shape, store.dtype.itemsize, by_blas, self.n_sharing, by_row)
+
+    def _time_of_sampling(self, n_rows: int) -> float:
+        """Nanoseconds of a first round on so many rows, at least."""
+        store = self._atoms.store
+        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
+        return plan.first_round(n_rows, least_sample(self._options, self._k, self.candidates.size))
+
+    def _finish_rows(self, alive: Survivors) -> Outcome:
+        """Exact scores of those that certain bounds leave; first of the k most promising, which leave out others."""
+        n_multiplies = lead(alive, self._exact)
+        drop_certain(alive)
+        outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, n_multiplies=n_multiplies)
+        outcome.n_raced = self.candidates.size
+        outcome.rescore(alive.n, self._options.absolute, self._exact)
+        return outcome
+
+    @cached_property
     def why_exactly(self) -> str | None:
-        """Say why nothing is to be sampled for, if that is so."""
+        """Why nothing is to be sampled for, if that is so."""
         why = self._situation.why_exactly()
         if why is None:
             self._choice = self._situation.plan_in_memory(self.candidates.size)
@@ -351,7 +389,12 @@ class Query:
             return "\n".join([*lines, "way: all products, because delta is 0"])
         if self.uses_codes():
             return "\n".join([*lines, *self._explain_codes()])
-        why = self.why_exactly()
+        alive = self._bounded()
+        if alive.n < self.candidates.size:
+            lines.append(f"certain bounds: they leave {alive.n:,} of {self.candidates.size:,} atoms")
+            if self._goes_by_rows(alive):
+                return "\n".join([*lines, "way: exact rows of these, the most promising first"])
+        why = self.why_exactly
         if why is not None and self._affordable(self._exact.cost(self.candidates), 0):
             return "\n".join([*lines, f"way: all products, because {why}"])
         if why is not None and self._guess() is not None:
@@ -365,7 +408,7 @@ class Query:
         codes, times = self._atoms.codes, self._times()
         assert codes is not None
         n = self.candidates.size
-        left = self._certain_survivors().size
+        left = self._bounded().n
         bits = f"{codes.n_cells} signs" + (f" and {codes.n_bits} bits of each coordinate" if codes.n_bits > 1 else "")
         known = "means and norms" if self._atoms.axes is None else "means, norms and axes"
         lines = [f"certain bounds: {known} alone leave {left} of {n} atoms", f"codes: {bits} of each atom"]

@@ -42,9 +42,10 @@ _Close = tuple[NDArray[np.int64], NDArray[np.int64]] | None
 
 def has_scores(atoms: AtomSet, options: Options) -> bool:
     """Whether plain searches with these options can be answered by all products, after a race or not."""
-    store = atoms.store
-    in_memory = type(store) is DenseStore and map_of(store.array) is None and store.rows is not None
-    if not in_memory or atoms.removed is not None:
+    rows, is_bare = index_rows(atoms), atoms.facts is None
+    if rows is None or atoms.removed is not None or (is_bare and type(atoms.store) is not DenseStore):
+        return False
+    if any(map_of(array) is not None for array in rows.arrays):
         return False
     if options.objective == "neg_l1" or options.progress or options.ends != "largest":
         return False
@@ -209,7 +210,7 @@ def _close_of_all(
 def _choose_ways(kind: PlainScores, rows: Rows, k: int, objective: str, is_bare: bool) -> None:
     """Who multiplies the atoms, and whether exact scores of all of them take less."""
     array, here, n_values = rows.arrays[0], costs(), rows.n * rows.d
-    readable = can_use_blas(array)
+    readable = all(can_use_blas(one) for one in rows.arrays)
     if rows.are_contiguous:
         are_faster = here.sweeps(n_values) if readable else here.tiles(1, rows.d)
     else:
