@@ -35,8 +35,7 @@ ctypedef fused real:
 
 def pass_dtype(Rows rows):
     """The type of numbers that sums over these rows are added up in."""
-    singles = (BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16)
-    single = all(rows.segments[s].dtype in singles for s in range(rows.n_segments))
+    single = all(_is_single(rows.segments[s].dtype) for s in range(rows.n_segments))
     return np.dtype(np.float32 if single else np.float64)
 
 
@@ -81,7 +80,7 @@ def multiplies_columns(Rows rows):
     """Whether `products_of_columns` multiplies these: one matrix by column, of numbers that are converted in registers."""
     return (
         rows.are_columns
-        and rows.segments[0].dtype in (BM_F32, BM_F16, BM_I8, BM_U8)
+        and _is_single(rows.segments[0].dtype)
         and rows.segments[0].row_stride == rows.arrays[0].itemsize
     )
 
@@ -164,7 +163,7 @@ cdef int fill_products(Rows rows, const void* query, void* products, void* total
         whole = bm_columns(
             segment.base, segment.row_stride, segment.column_stride, stop - first, rows.d, segment.dtype
         )
-        if whole.dtype == BM_F64:
+        if not _is_single(whole.dtype):
             _fill_rows[double](
                 &whole, <const double*> query, <double*> products + first,
                 NULL if totals == NULL else <double*> totals + first, NULL if squares == NULL else <double*> squares + first,
@@ -317,9 +316,13 @@ def look_at_some(Rows rows, const int64_t[::1] chosen):
 
 
 cdef bint _are_of_one_kind(Rows rows):
-    """Whether all rows are contiguous and of a type that can be converted in registers."""
-    kinds = {rows.segments[s].dtype for s in range(rows.n_segments)}
-    return rows.are_contiguous and len(kinds) == 1 and kinds <= {BM_F32, BM_F16, BM_I8, BM_U8, BM_F64}
+    """Whether all rows are contiguous and of one type, which is converted in registers."""
+    return rows.are_contiguous and len({rows.segments[s].dtype for s in range(rows.n_segments)}) == 1
+
+
+cdef inline bint _is_single(int dtype) noexcept nogil:
+    """Whether numbers of a type are floats in every digit."""
+    return dtype in (BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16)
 
 
 cdef void _fill(

@@ -234,8 +234,8 @@ struct bm_kernels {
      * numbers of each row and query, of BM_COLUMN_ROWS at most, and for 2 BM_STRETCH at least. */
     void (*columns_exact)(const struct bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums);
 
-    /* out[q * n + i] = product of query q, whose number j is b[j * n_queries + q], with row i of a matrix of BM_F32, BM_F16, BM_I8
-     * or BM_U8 whose columns are contiguous, floats added up for at most BM_LANE_TERMS columns; squares[i] = sum of the squares of
+    /* out[q * n + i] = product of query q, whose number j is b[j * n_queries + q], with row i of a matrix of one to two
+     * bytes a number or BM_F32 whose columns are contiguous, floats added up for at most BM_LANE_TERMS columns; squares[i] = sum of the squares of
      * that row, as they come, unless `squares` is NULL. n_queries is 1, 2, 4 or 8. `room` is for three numbers of each row and
      * query, of BM_ROUGH_ROWS at most, and of BM_ROUGH_PADDING rows more. */
     void (*columns_rough)(const struct bm_columns *m, const float *b, int n_queries, double *room, float *out, float *squares);
@@ -253,8 +253,8 @@ struct bm_kernels {
                      struct bm_rest *rest);
 
     /* out[r] = sum of the terms of row r with b, added in their own precision for at most BM_LANE_TERMS in a row; for
-     * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of dtype
-     * BM_F32, BM_F16, BM_I8 or BM_U8, those of doubles of BM_F64. */
+     * BM_MOMENTS also out[4 + r] = sum of the row, out[8 + r] = sum of its squares. Rows of floats may be of
+     * BM_F32 or of one to two bytes a number, those of doubles of any other dtype. */
     void (*rough_sums_f32)(int objective, int dtype, const void *const a[4], const float *b, int64_t d, double *out);
     void (*rough_sums_f64)(int objective, int dtype, const void *const a[4], const double *b, int64_t d, double *out);
     /* The same with several queries, query q at b + q * query_stride: added to sums[q * sums_stride + r], no moments */

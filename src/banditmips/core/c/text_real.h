@@ -10,8 +10,8 @@
 #include "text_panels.h"
 #include "text_cells.h"
 #include "text_convert.h"
-#include "text_columns.h"
 #include "text_terms.h"
+#include "text_columns.h"
 #if IS_FLOAT
 #include "text_rough_columns.h"
 #endif

@@ -80,6 +80,8 @@ OF_DTYPE(BM_F32)
 OF_DTYPE(BM_F16)
 OF_DTYPE(BM_I8)
 OF_DTYPE(BM_U8)
+OF_DTYPE(BM_I16)
+OF_DTYPE(BM_U16)
 #undef OF_DTYPE
 #undef ADD_ROUGH
 
@@ -96,6 +98,8 @@ static add_rough *rough_for(int dtype, int n_queries, int has_squares) {
         case BM_F16: OF_DTYPE(BM_F16)
         case BM_I8: OF_DTYPE(BM_I8)
         case BM_U8: OF_DTYPE(BM_U8)
+        case BM_I16: OF_DTYPE(BM_I16)
+        case BM_U16: OF_DTYPE(BM_U16)
         default: OF_DTYPE(BM_F32)
     }
 }
@@ -150,6 +154,8 @@ NEVER_INLINE void add_some_rough(const struct rough_tile *of, int dtype, double 
         case BM_F16: add_rough_tile(of, BM_F16, MOST_AT_ONCE, wide); break;
         case BM_I8: add_rough_tile(of, BM_I8, MOST_AT_ONCE, wide); break;
         case BM_U8: add_rough_tile(of, BM_U8, MOST_AT_ONCE, wide); break;
+        case BM_I16: add_rough_tile(of, BM_I16, MOST_AT_ONCE, wide); break;
+        case BM_U16: add_rough_tile(of, BM_U16, MOST_AT_ONCE, wide); break;
         default: add_rough_tile(of, BM_F32, MOST_AT_ONCE, wide);
     }
 }

@@ -6,19 +6,27 @@
  */
 
 #if IS_FLOAT
-/* The next numbers of a row of type BM_F32, BM_F16, BM_I8 or BM_U8, all of which are floats in every digit */
+ALWAYS_INLINE int64_t itemsize_f32(int dtype) {
+    return dtype == BM_F32 ? 4 : dtype == BM_F16 || dtype == BM_I16 || dtype == BM_U16 ? 2 : 1;
+}
+
+/* The next numbers of a row of type BM_F32, BM_F16, BM_I8, BM_U8, BM_I16 or BM_U16, all of which are floats in every digit */
 ALWAYS_INLINE v_f32 load_of_f32(int dtype, const void *p) {
     if (dtype == BM_F32) return load_f32(p);
     if (dtype == BM_U8) return load_bytes_f32(p);
 #if BM_VECTOR_BYTES == 64
     if (dtype == BM_F16) return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+    if (dtype == BM_I16) return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(p)));
+    if (dtype == BM_U16) return _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
 #elif BM_VECTOR_BYTES == 32
     if (dtype == BM_F16) return _mm256_cvtph_ps(_mm_loadu_si128(p));
+    if (dtype == BM_I16) return _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(p)));
+    if (dtype == BM_U16) return _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)));
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
 #else
     float lanes[LANES_f32];
-    to_f32(dtype, p, dtype == BM_F16 ? 2 : 1, LANES_f32, lanes);
+    to_f32(dtype, p, itemsize_f32(dtype), LANES_f32, lanes);
     return load_f32(lanes);
 #endif
 }
@@ -26,22 +34,45 @@ ALWAYS_INLINE v_f32 load_part_of_f32(int dtype, const void *p, int64_t count) {
     if (dtype == BM_F32) return load_part_f32(p, count);
 #if BM_VECTOR_BYTES == 64
     const __mmask16 some = (__mmask16)((1u << count) - 1);
-    if (dtype == BM_F16) return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some, p));
+    if (itemsize_f32(dtype) == 2) {
+        const __m256i pairs = _mm256_maskz_loadu_epi16(some, p);
+        if (dtype == BM_F16) return _mm512_cvtph_ps(pairs);
+        return _mm512_cvtepi32_ps(dtype == BM_U16 ? _mm512_cvtepu16_epi32(pairs) : _mm512_cvtepi16_epi32(pairs));
+    }
     const __m128i bytes = _mm_maskz_loadu_epi8(some, p);
     return _mm512_cvtepi32_ps(dtype == BM_U8 ? _mm512_cvtepu8_epi32(bytes) : _mm512_cvtepi8_epi32(bytes));
 #else
     float lanes[LANES_f32] = {0};
-    to_f32(dtype, p, dtype == BM_F16 ? 2 : 1, count, lanes);
+    to_f32(dtype, p, itemsize_f32(dtype), count, lanes);
     return load_f32(lanes);
 #endif
 }
-ALWAYS_INLINE int64_t itemsize_f32(int dtype) { return dtype == BM_F32 ? 4 : dtype == BM_F16 ? 2 : 1; }
 #else
-ALWAYS_INLINE v_f64 load_of_f64(int dtype, const void *p) { return (void)dtype, load_f64(p); }
-ALWAYS_INLINE v_f64 load_part_of_f64(int dtype, const void *p, int64_t count) {
-    return (void)dtype, load_part_f64(p, count);
+ALWAYS_INLINE int64_t itemsize_f64(int dtype) { return dtype == BM_I32 || dtype == BM_U32 ? 4 : 8; }
+
+/* The next numbers of a row of type BM_F64, BM_I32, BM_U32, BM_I64 or BM_U64 */
+ALWAYS_INLINE v_f64 load_of_f64(int dtype, const void *p) {
+    if (dtype == BM_F64) return load_f64(p);
+#if BM_VECTOR_BYTES == 64
+    if (dtype == BM_I32) return _mm512_cvtepi32_pd(_mm256_loadu_si256(p));
+    if (dtype == BM_U32) return _mm512_cvtepu32_pd(_mm256_loadu_si256(p));
+    if (dtype == BM_I64) return _mm512_cvtepi64_pd(_mm512_loadu_si512(p));
+    return _mm512_cvtepu64_pd(_mm512_loadu_si512(p));
+#else
+#if BM_VECTOR_BYTES == 32
+    if (dtype == BM_I32) return _mm256_cvtepi32_pd(_mm_loadu_si128(p));
+#endif
+    double lanes[LANES_f64];
+    to_f64(dtype, p, itemsize_f64(dtype), LANES_f64, lanes);
+    return load_f64(lanes);
+#endif
 }
-ALWAYS_INLINE int64_t itemsize_f64(int dtype) { return (void)dtype, 8; }
+ALWAYS_INLINE v_f64 load_part_of_f64(int dtype, const void *p, int64_t count) {
+    if (dtype == BM_F64) return load_part_f64(p, count);
+    double lanes[LANES_f64] = {0};
+    to_f64(dtype, p, itemsize_f64(dtype), count, lanes);
+    return load_f64(lanes);
+}
 #endif
 
 /* What numbers of four rows add to their sums, from place j on: as many as a vector holds, or `count` of them. What is
@@ -91,9 +122,14 @@ static void F(rough_sums)(int objective, int dtype, const void *const a[4], cons
     if (dtype == BM_F16) { OF_DTYPE(BM_F16) }
     if (dtype == BM_I8) { OF_DTYPE(BM_I8) }
     if (dtype == BM_U8) { OF_DTYPE(BM_U8) }
+    if (dtype == BM_I16) { OF_DTYPE(BM_I16) }
+    if (dtype == BM_U16) { OF_DTYPE(BM_U16) }
     OF_DTYPE(BM_F32)
 #else
-    (void)dtype;
+    if (dtype == BM_I32) { OF_DTYPE(BM_I32) }
+    if (dtype == BM_U32) { OF_DTYPE(BM_U32) }
+    if (dtype == BM_I64) { OF_DTYPE(BM_I64) }
+    if (dtype == BM_U64) { OF_DTYPE(BM_U64) }
     OF_DTYPE(BM_F64)
 #endif
 }

@@ -16,13 +16,14 @@ struct tile {
     int64_t next_b;
 };
 
-ALWAYS_INLINE int64_t tile_itemsize(int dtype) { return dtype == BM_F64 ? 8 : itemsize_f32(dtype); }
+ALWAYS_INLINE int is_wide(int dtype) { return dtype == BM_F64 || dtype == BM_I32 || dtype == BM_I64; }
+ALWAYS_INLINE int64_t tile_itemsize(int dtype) { return is_wide(dtype) ? itemsize_f64(dtype) : itemsize_f32(dtype); }
 
 ALWAYS_INLINE void load_tile(int dtype, const char *p, int n_vectors, v_f64 *x) {
     UNROLLED for (int v = 0; v < n_vectors; v += 2) {
         const char *const two = p + v * LANES_f64 * tile_itemsize(dtype);
-        if (dtype == BM_F64) {
-            x[v] = load_f64((const double *)two), x[v + 1] = load_f64((const double *)two + LANES_f64);
+        if (is_wide(dtype)) {
+            x[v] = load_of_f64(dtype, two), x[v + 1] = load_of_f64(dtype, two + LANES_f64 * tile_itemsize(dtype));
         } else if (dtype == BM_F32) {
             x[v] = load_wide_f32((const float *)two), x[v + 1] = load_wide_f32((const float *)two + LANES_f64);
         } else {
@@ -87,9 +88,10 @@ typedef void sum_some(const struct tile *of, int asks, double *out);
 #define OF_QUERIES(WITH, dtype, objective) WITH(dtype, objective, 1) WITH(dtype, objective, 2) WITH(dtype, objective, 4)
 #endif
 #define OF_OBJECTIVES(WITH, dtype) OF_QUERIES(WITH, dtype, BM_PRODUCTS) OF_QUERIES(WITH, dtype, BM_SQUARES)
-#define OF_DTYPES(WITH)                                                                                             \
-    OF_OBJECTIVES(WITH, BM_F32) OF_OBJECTIVES(WITH, BM_F64) OF_OBJECTIVES(WITH, BM_F16) OF_OBJECTIVES(WITH, BM_I8) \
-    OF_OBJECTIVES(WITH, BM_U8)
+#define OF_DTYPES(WITH)                                                                                              \
+    OF_OBJECTIVES(WITH, BM_F32) OF_OBJECTIVES(WITH, BM_F64) OF_OBJECTIVES(WITH, BM_F16) OF_OBJECTIVES(WITH, BM_I8)  \
+    OF_OBJECTIVES(WITH, BM_U8) OF_OBJECTIVES(WITH, BM_I16) OF_OBJECTIVES(WITH, BM_U16) OF_OBJECTIVES(WITH, BM_I32)  \
+    OF_OBJECTIVES(WITH, BM_I64)
 OF_DTYPES(SUM_TILE)
 
 static sum_some *sum_for(int dtype, int objective, int n_queries) {
@@ -129,7 +131,7 @@ static void add_tiles(const struct bm_columns *m, int objective, const double *b
  * along columns; other numbers are converted in registers here, and there before. */
 static int are_for_tiles(const struct bm_columns *m, int n_queries) {
     const int is_float = m->dtype == BM_F32 || m->dtype == BM_F64;
-    const int is_short = m->dtype == BM_F16 || m->dtype == BM_I8 || m->dtype == BM_U8;
-    return (is_short || (is_float && n_queries > 2)) && m->row_stride == tile_itemsize(m->dtype) &&
+    const int is_other = m->dtype >= BM_F16 && m->dtype <= BM_U16 ? 1 : m->dtype == BM_I32 || m->dtype == BM_I64;
+    return (is_other || (is_float && n_queries > 2)) && m->row_stride == tile_itemsize(m->dtype) &&
            m->n >= tile_vectors(n_queries) * LANES_f64;
 }
