@@ -95,6 +95,7 @@ def _plain_batch(
         or not array.flags.c_contiguous
         or options.ends != "largest"
         or options.progress
+        or options.trace
     ):
         return None
     if not DirectSearch.is_plain(atoms, k, options) or not nothing_to_try(atoms, k, options, m):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips._result import SearchResult, StopReason
+from banditmips._result import SearchResult, StopReason, Trace
 from banditmips._validate import Options
 from banditmips.atoms import PartStore, SparseStore
-from banditmips.race.atom_set import AtomSet
+from banditmips.race.atom_set import AtomSet, describe
 from banditmips.race.batch import Account, account_of, at_places, nothing_to_try, races_on_codes
 from banditmips.race.code_search import race_times
 from banditmips.race.direct import are_plain
@@ -112,7 +112,18 @@ class SharedProducts:
             delta_spent=np.where(by_bytes, self._options.delta, 0.0),
             checked=not self._atoms.unchecked,
             bytes_read=np.zeros(m, dtype=np.int64),
+            trace=self._traces(n_candidates) if self._options.trace else None,
         )
+
+    def _traces(self, n_candidates: NDArray[np.int64]) -> tuple[Trace, ...]:
+        """The records of searches without rounds; what the plan says of the first query, it says of all."""
+        atoms, options = self._atoms, self._options
+        if misses_norms(atoms, options):
+            plan = f"{describe(atoms)}\nway: all products, and norms of the atoms with them"
+        else:
+            mask = self._excluded if self._excluded is None or self._excluded.ndim == 1 else self._excluded[0]
+            plan = Query(atoms, self._rows[0], self._k, options, mask).explain()
+        return tuple(Trace((), plan, n) for n in n_candidates.tolist())
 
     def _count_candidates(self, m: int, places: Sequence[int] | None) -> NDArray[np.int64]:
         """How many atoms take part for each query."""

@@ -258,7 +258,7 @@ def test_products_by_column_and_their_squares_are_no_rougher_than_they_are_said_
 
 def test_products_by_column_that_cannot_be_asked_for():
     queries = np.ones((2, 5), dtype=np.float32)
-    for atoms in (np.ones((3, 5), dtype=np.float32), np.ones((3, 5), order="F"), np.ones((3, 5), "i2", order="F")):
+    for atoms in (np.ones((3, 5), dtype=np.float32), np.ones((3, 5), order="F"), np.ones((3, 5), "i4", order="F")):
         assert not multiplies_columns(Rows([atoms]))
         with pytest.raises(ValueError, match="Fortran order"):
             products_of_columns(Rows([atoms]), queries)

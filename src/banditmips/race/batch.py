@@ -168,8 +168,8 @@ def nothing_to_try(atoms: AtomSet, k: int, options: Options, n_queries: int) -> 
     if not asks_for_time(atoms, options):
         return False
     here = costs()
-    if races_on_codes(atoms, options):
-        if n_queries > 1 and not code_search(atoms, k, options).past(n_queries).allows_races:
+    if atoms.codes is not None and options.objective != "neg_l1":
+        if n_queries > 1 and not options.trace and not code_search(atoms, k, options).past(n_queries).allows_races:
             return True
         kind = k, options, n_queries
         return not atoms.remembered("races to try", kind, here, lambda: _may_race(here, atoms, *kind))
@@ -200,20 +200,20 @@ def _may_race(here: Costs, atoms: AtomSet, k: int, options: Options, n_queries: 
 
 
 def asks_for_time(atoms: AtomSet, options: Options) -> bool:
-    """Whether nothing is asked for but the best in the least time, in whatever way."""
+    """Whether nothing is asked for but the best in the least time, in whatever way; perhaps a record of it."""
     return (
         options.minimise == "time"
         and options.budget is None
         and not options.says_how_to_sample
-        and not options.trace
         and atoms.buckets is None
         and atoms.cache is None
     )
 
 
 def races_on_codes(atoms: AtomSet, options: Options) -> bool:
-    """Whether nothing is asked for but time, and races would be those on codes."""
-    return atoms.codes is not None and options.objective != "neg_l1" and asks_for_time(atoms, options)
+    """Whether nothing is asked for but time, and races would be those on codes, of which no record is wanted."""
+    is_kind = atoms.codes is not None and options.objective != "neg_l1" and not options.trace
+    return is_kind and asks_for_time(atoms, options)
 
 
 def account_of(atoms: AtomSet, queries: NDArray[Any], k: int, options: Options, times: Times) -> Account:

@@ -141,12 +141,32 @@ def exact_sums(
 
         in_pieces(work, len(queries), max(1, len(queries) * _LEAST_EXACT // max(close.size * rows.d, 1)))
         return sums
+    if len(rows.arrays) > 1 and not rows.are_contiguous:
+        return _exact_of_each_part(rows, queries, scales, close, begins, objective)
     taken = queries if scales is None else queries * scales[:, np.newaxis]
     if objective in BY_COLUMNS and rows.are_columns and _take_less(rows, len(queries), close):
         of_all = rows.sums_of_columns(np.ascontiguousarray(taken, dtype=np.float64), 0, rows.n, objective)
         return np.asarray(of_all[np.repeat(np.arange(len(queries)), np.diff(begins)), close])
     # Each row is read once for all queries; and one that is not contiguous shares cache lines with its neighbours.
     return rows.pair_sums(close, begins, np.ascontiguousarray(taken), objective)
+
+
+def _exact_of_each_part(
+    rows: Rows,
+    queries: NDArray[Any],
+    scales: NDArray[np.float64] | None,
+    close: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    objective: int,
+) -> NDArray[np.float64]:
+    """Do that for the rows of several matrices, one after another: neighbours are those of one matrix."""
+    sums, place, first = np.empty(close.size), np.repeat(np.arange(len(queries)), np.diff(begins)), 0
+    for array in rows.arrays:
+        here = np.flatnonzero((first <= close) & (close < first + len(array)))
+        own = np.searchsorted(place[here], np.arange(len(queries) + 1))
+        sums[here] = exact_sums(Rows([array]), queries, scales, close[here] - first, own, objective)
+        first += len(array)
+    return sums
 
 
 def _take_less(rows: Rows, n_queries: int, close: NDArray[np.int64]) -> bool:

@@ -67,6 +67,8 @@ def pass_products(
     totals
         Whether these sums are wanted, or their squares alone.
     """
+    if len(rows.arrays) > 1 and len({array.dtype for array in rows.arrays}) == 1:
+        return _of_each_part(rows, queries, moments, totals)
     by_blas = all(can_use_blas(array) and array.dtype == queries.dtype for array in rows.arrays)
     by_tiles = rows.are_contiguous and costs().tiles(len(queries), rows.d)
     by_ourselves = is_for_many(rows, queries)
@@ -89,6 +91,16 @@ def pass_products(
         in_pieces(partial(_add_moments, rows.arrays[0], moments), rows.n, max(1, _LEAST_SUMMED // rows.d))
     parts = [products_with_all(array, queries) for array in rows.arrays]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _of_each_part(rows: Rows, queries: NDArray[Any], moments: NDArray[np.float64] | None, totals: bool) -> NDArray[Any]:
+    """Do that for the rows of several matrices of one type, each in the way that is best for it."""
+    found, first = [], 0
+    for array in rows.arrays:
+        own = None if moments is None else moments[:, first : first + len(array)]
+        found.append(pass_products(Rows([array]), queries, own, totals))
+        first += len(array)
+    return np.concatenate(found, axis=1)
 
 
 def _with_squares(rows: Rows, query: NDArray[Any], squares: NDArray[np.float64]) -> NDArray[Any]:

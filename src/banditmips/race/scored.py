@@ -47,7 +47,7 @@ def has_scores(atoms: AtomSet, options: Options) -> bool:
         return False
     if any(map_of(array) is not None for array in rows.arrays):
         return False
-    if options.objective == "neg_l1" or options.progress or options.ends != "largest":
+    if options.objective == "neg_l1" or options.progress or options.trace or options.ends != "largest":
         return False
     return asks_for_time(atoms, options)
 
