@@ -112,8 +112,8 @@ static double call_intervals(const struct bm_kernels *k, int64_t n) {
 }
 
 static void call_rough_columns(const struct bm_kernels *k, int64_t n, int64_t offset) {
-    const int dtypes[] = {BM_F32, BM_F16, BM_I8, BM_U8}, sizes[] = {4, 2, 1, 1};
-    for (int t = 0; t < 4; t++)
+    const int dtypes[] = {BM_F32, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16}, sizes[] = {4, 2, 1, 1, 2, 2};
+    for (int t = 0; t < 6; t++)
         for (int m = 1; m <= 8; m *= 2)
             for (int has_squares = 0; has_squares <= 1; has_squares++) {
                 void *blocks[5];
@@ -130,8 +130,9 @@ static void call_rough_columns(const struct bm_kernels *k, int64_t n, int64_t of
 }
 
 static void call_exact_columns(const struct bm_kernels *k, int64_t n, int64_t offset) {
-    const int dtypes[] = {BM_F32, BM_F64, BM_F16, BM_I8, BM_U8, BM_I16}, sizes[] = {4, 8, 2, 1, 1, 2};
-    for (int t = 0; t < 6; t++)
+    const int dtypes[] = {BM_F32, BM_F64, BM_F16, BM_I8, BM_U8, BM_I16, BM_U16, BM_I32, BM_U32, BM_I64};
+    const int sizes[] = {4, 8, 2, 1, 1, 2, 2, 4, 4, 8};
+    for (int t = 0; t < 10; t++)
         for (int m = 1; m <= BM_COLUMN_QUERIES; m++) {
             void *blocks[4];
             int n_blocks = 0;
@@ -241,7 +242,13 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
         k->rough_sums_f32(objective, BM_F16, rows_f16, b, n, twelve);
         k->rough_sums_f32(objective, BM_I8, rows_of_bytes, b, n, twelve);
         k->rough_sums_f32(objective, BM_U8, rows_of_bytes, b, n, twelve);
+        k->rough_sums_f32(objective, BM_I16, rows_f16, b, n, twelve);
+        k->rough_sums_f32(objective, BM_U16, rows_f16, b, n, twelve);
         k->rough_sums_f64(objective, BM_F64, rows_f64, e, n, twelve);
+        k->rough_sums_f64(objective, BM_I32, rows_f32, e, n, twelve);
+        k->rough_sums_f64(objective, BM_U32, rows_f32, e, n, twelve);
+        k->rough_sums_f64(objective, BM_I64, rows_f64, e, n, twelve);
+        k->rough_sums_f64(objective, BM_U64, rows_f64, e, n, twelve);
         if (objective == BM_MOMENTS) continue;
         k->rough_tiles_f32(objective, four_f32, three_queries, n, 3, n, tiles[0], 4);
         k->rough_tiles_f64(objective, four_f64, wide_queries, n, 3, n, tiles[0], 4);

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u1": 4, "u4": 8}
+DTYPES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "u1": 4, "i2": 5, "u2": 6, "i4": 7, "u4": 8, "i8": 9}
 """Places in `enum bm_dtype`."""
 
 
@@ -79,7 +79,7 @@ def test_columns_that_begin_anywhere(kernels, dtype):
     np.testing.assert_array_equal(products(kernels, shifted, query), row_by_row(kernels, atoms, query))
 
 
-ROUGH = ["f4", "f2", "i1", "u1"]
+ROUGH = ["f4", "f2", "i1", "u1", "i2", "u2"]
 
 
 def rough_products(kernels, atoms, queries, with_squares=False):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 SIZES = [0, 1, 7, 15, 16, 17, 65, 1000, 1023, 1025, 4097, 20_000]
-DTYPES = {np.float32: 0, np.float64: 1, np.float16: 2, np.int8: 3, np.uint8: 4}
+DTYPES = {np.float32: 0, np.float64: 1, np.float16: 2, np.int8: 3, np.uint8: 4, np.int16: 5, np.uint16: 6}
+DTYPES |= {np.int32: 7, np.uint32: 8, np.int64: 9, np.uint64: 10}
 PRODUCTS, SQUARES, SIZES_OF_DIFFERENCES, MOMENTS = range(4)
 
 
@@ -41,7 +42,7 @@ def assert_within_rounding(got, terms, precision):
 @pytest.mark.parametrize("place", [np.asarray, unaligned])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 def test_sums_with_one_query(kernels, dtype, d, place):
-    precision = np.float64 if dtype == np.float64 else np.float32
+    precision = np.float64 if DTYPES[dtype] in (1, 7, 8, 9, 10) else np.float32
     rows = place(four_rows(d, dtype))
     query = place(np.random.default_rng(d + 1).normal(size=d).astype(precision) * 40)
     sums_of = kernels.rough_sums_f64 if precision == np.float64 else kernels.rough_sums_f32
