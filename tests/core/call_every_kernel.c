@@ -215,6 +215,8 @@ static double call_all(const struct bm_kernels *k, int64_t n, int64_t offset) {
             const double *const some[4] = {c, e, c, e};
             k->add_part_f32(objective, a, some, count, n, lanes);
             k->add_part_f64(objective, e, some, count, n, lanes);
+            const float *const floats[4] = {a, b, a, b};
+            k->add_part_of_floats(objective, b, floats, count, n, lanes);
             k->end_stretch(lanes, count, added);
             sum += added[count - 1];
         }

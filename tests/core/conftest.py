@@ -117,6 +117,7 @@ class Kernels(ctypes.Structure):
         *_both_precisions("dot_exact", DOUBLE, POINTER, POINTER, INT64),
         *_both_precisions("sums_exact", None, INT, POINTER, INT, POINTER, INT64, POINTER),
         *_both_precisions("add_part", None, INT, POINTER, POINTER, INT, INT64, POINTER),
+        ("add_part_of_floats", ctypes.CFUNCTYPE(None, INT, POINTER, POINTER, INT, INT64, POINTER)),
         ("end_stretch", ctypes.CFUNCTYPE(None, POINTER, INT64, POINTER)),
         ("columns_exact", ctypes.CFUNCTYPE(None, POINTER, INT, POINTER, INT, POINTER, POINTER)),
         ("columns_rough", ctypes.CFUNCTYPE(None, POINTER, POINTER, INT, POINTER, POINTER, POINTER)),

@@ -32,13 +32,15 @@ def test_some_rows_of_columns(kernels, precision, n_columns, wanted):
             np.testing.assert_array_equal(row, [-7.0, -7.0, *matrix[number], -7.0])
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", [*PRECISIONS, "of_floats"])
 @pytest.mark.parametrize("objective", [0, 1, 2])
 @pytest.mark.parametrize("n_queries", [1, 2, 4])
 @pytest.mark.parametrize("d", [1, 16, 40, 64, 1_000, 2_048, 3_000])
 def test_parts_add_up_to_the_bits_of_whole_rows(request, kernels, precision, objective, n_queries, d):
-    rng = np.random.default_rng(d)
-    row, queries = rng.normal(size=d).astype(PRECISIONS[precision]), rng.normal(size=(4, d))
+    rng, own = np.random.default_rng(d), PRECISIONS.get(precision, np.float32)
+    row, queries = rng.normal(size=d).astype(own), rng.normal(size=(4, d))
+    if precision == "of_floats":
+        queries = queries.astype(np.float32)
     part = STRETCH if request.node.callspec.params["kernels"] == "plain" else 64  # without vectors there are no parts
     lanes, sums, expected = np.zeros((n_queries, SUMS)), np.zeros(n_queries), np.empty((n_queries, 4))
     for first in range(0, d, part):
@@ -48,5 +50,6 @@ def test_parts_add_up_to_the_bits_of_whole_rows(request, kernels, precision, obj
             kernels.end_stretch(lanes, n_queries, sums)
             assert not lanes.any()
     for query, found in zip(queries, expected, strict=False):
-        getattr(kernels, f"sums_exact_{precision}")(objective, addresses([row] * 4), 1, query, d, found)
+        alone = kernels.sums_exact_f64 if own == np.float64 else kernels.sums_exact_f32
+        alone(objective, addresses([row] * 4), 1, query.astype(np.float64), d, found)
     np.testing.assert_array_equal(sums, expected[:, 0])

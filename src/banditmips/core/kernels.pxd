@@ -218,6 +218,9 @@ cdef extern from "c/kernels.h" nogil:
         void (*add_part_f64)(
             int objective, const double *a, const double **b, int n_queries, int64_t d, double *lanes
         ) noexcept nogil
+        void (*add_part_of_floats)(
+            int objective, const float *a, const float **b, int n_queries, int64_t d, double *lanes
+        ) noexcept nogil
         void (*end_stretch)(double *lanes, int64_t n, double *sums) noexcept nogil
         void (*columns_exact)(
             const bm_columns *m, int objective, const double *b, int n_queries, double *room, double *sums

@@ -29,7 +29,7 @@ cdef enum:
     MOST_PAIRS = 16384  # of which sums are held at a time, two megabytes of them
     TOGETHER = 16  # columns of numbers that are converted before they are turned
     MOST_TOGETHER = 1024  # rows of these
-    AHEAD = 16  # cache lines of the next row that are fetched: the processor finds the rest of them by itself
+    AHEAD = 128  # cache lines of the next row that are fetched: a part of a stretch, which the processor does not see coming
 
 
 cdef struct Run:
@@ -54,13 +54,13 @@ cdef class Hand:
     cdef Place* places
     cdef object memory
 
-    cdef int begin(self, const Wanted* wanted, int64_t n_queries) except -1:
-        """Make room for as many of the wanted rows, and a part of so many queries, as stay in the cache.
+    cdef int begin(self, const Wanted* wanted, int64_t n_queries, bint are_single) except -1:
+        """Make room for as many of the wanted rows, and a part of so many queries (perhaps of floats), as stay in the cache.
 
         Rows that lie apart are read stretch by stretch, number by number.
         """
         cdef bint lie_apart = _lie_apart(wanted)
-        cdef int64_t t, n = min(wanted.n, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS), largest
+        cdef int64_t t, n = min(wanted.n, <int64_t> MOST_APART if lie_apart else <int64_t> MOST_ROWS), largest, of_queries
         cdef const Place* place
         self.most = n
         self.wanted, self.are_single, self.lie_ready, self.lie_apart = wanted, not lie_apart, not lie_apart, lie_apart
@@ -73,7 +73,8 @@ cdef class Hand:
             self.lie_ready &= place.stride == self.size and place.dtype == (BM_F32 if self.are_single else BM_F64)
         self.lie_by_column = not self.lie_ready and not lie_apart and wanted.columns != NULL
         self.part = BM_STRETCH
-        largest = max(n_queries * <int64_t> sizeof(double), 0 if self.lie_ready else n * self.size)
+        of_queries = n_queries * <int64_t> (sizeof(float) if are_single and self.are_single else sizeof(double))
+        largest = max(of_queries, 0 if self.lie_ready else n * self.size)
         # The compiler may add up plain numbers in any order: parts of a stretch would be others than all of it.
         while self.part > LEAST_PART and largest * self.part > AT_HAND and not lie_apart and bm_kernels().name != b"portable":
             self.part //= 2
@@ -204,8 +205,9 @@ cdef class Pairs:
     cdef int64_t[::1] begins, queries, places  # where those of each row begin; of each its query, and its place in `sums`
     cdef double[::1] found
     cdef double* lanes  # of the pairs of rows that are at hand
-    cdef double* part  # of query q, from q * pitch on
-    cdef int64_t pitch
+    cdef char* part  # of query q, from q * pitch on
+    cdef int64_t pitch  # bytes
+    cdef bint are_single  # whether rows and queries are floats, which take half of the cache
     cdef object memory
 
     cdef int sort(self, const Asked* asked, int64_t n_rows) except -1:
@@ -225,38 +227,42 @@ cdef class Pairs:
         self.begins = begins
         return 0
 
-    cdef int make_room(self, int64_t n_queries, int64_t part, int64_t most_rows) except -1:
-        """Make room for what is at hand of queries and, for so many rows at a time, of sums."""
+    cdef int make_room(self, const Asked* asked, Hand hand) except -1:
+        """Make room for what is at hand of queries and, for as many rows as are at hand at a time, of sums."""
+        cdef int64_t n_queries = asked.n, most_rows = hand.most
         cdef int64_t n_rows = self.begins.shape[0] - 2, first, most = 0
         for first in range(0, n_rows, most_rows):
             most = max(most, self.begins[min(first + most_rows, n_rows)] - self.begins[first])
-        self.pitch = part + GAP
+        self.are_single = asked.are_single and hand.are_single
+        self.pitch = (hand.part + GAP) * <int64_t> (sizeof(float) if self.are_single else sizeof(double))
         cdef double[::1] lanes = np.empty(most * BM_SUMS + CACHE_LINE // sizeof(double))
-        cdef double[::1] parts = np.empty(n_queries * self.pitch + CACHE_LINE // sizeof(double))
-        self.memory, self.lanes, self.part = (lanes, parts), <double*> next_line(&lanes[0]), <double*> next_line(&parts[0])
+        cdef uint8_t[::1] parts = np.empty(n_queries * self.pitch + CACHE_LINE, dtype=np.uint8)
+        self.memory, self.lanes, self.part = (lanes, parts), <double*> next_line(&lanes[0]), <char*> next_line(&parts[0])
         return 0
 
     cdef void take(self, const Asked* asked, int64_t d, int64_t first, int64_t count) noexcept nogil:
         """Have the numbers of all queries at so many coordinates at hand."""
-        cdef int64_t q
+        cdef int64_t q, size = sizeof(float) if asked.are_single else sizeof(double)
+        cdef const char* query
         for q in range(asked.n):
-            if asked.are_single:
-                bm_kernels().to_f64(
-                    BM_F32, <const float*> asked.queries + q * d + first, sizeof(float), count, self.part + q * self.pitch
-                )
+            query = <const char*> asked.queries + (q * d + first) * size
+            if asked.are_single and not self.are_single:
+                bm_kernels().to_f64(BM_F32, query, size, count, <double*> (self.part + q * self.pitch))
             else:
-                memcpy(self.part + q * self.pitch, <const double*> asked.queries + q * d + first, count * sizeof(double))
+                memcpy(self.part + q * self.pitch, query, count * size)
 
-    cdef void add(self, int64_t row, const void* numbers, bint are_single, int64_t count, int objective, double* lanes) noexcept nogil:
+    cdef void add(self, int64_t row, const void* numbers, bint is_single, int64_t count, int objective, double* lanes) noexcept nogil:
         """Add the terms of a row, of which these numbers are at hand, with its queries to their sums."""
-        cdef const double* some[4]
+        cdef const void* some[4]
         cdef int64_t t = self.begins[row], end = self.begins[row + 1]
         cdef int q, together
         while t < end:
             together = 4 if end - t >= 4 else 2 if end - t >= 2 else 1
             for q in range(together):
                 some[q] = self.part + self.queries[t + q] * self.pitch
-            if are_single:
+            if self.are_single:
+                bm_kernels().add_part_of_floats(objective, <const float*> numbers, <const float**> some, together, count, lanes)
+            elif is_single:
                 bm_kernels().add_part_f32(objective, <const float*> numbers, <const double**> some, together, count, lanes)
             else:
                 bm_kernels().add_part_f64(objective, <const double*> numbers, <const double**> some, together, count, lanes)
@@ -307,7 +313,7 @@ cdef int add_pairs(const Wanted* wanted, const Asked* asked, int objective, doub
 cdef int copy_rows(const Wanted* wanted, real* rows) except -1:
     """Copy the rows, converted to this type, one behind the other."""
     cdef Hand hand = Hand()
-    hand.begin(wanted, 0)
+    hand.begin(wanted, 0, False)
     cdef int64_t first = 0, start, count, t, d = wanted.d
     cdef int dtype = BM_F32 if hand.are_single else BM_F64
     with nogil:
@@ -332,9 +338,9 @@ cdef int _add_some(const Wanted* wanted, const Asked* asked, int objective, doub
     cdef int64_t first = 0, t
     cdef Hand hand = Hand()
     cdef Pairs pairs = Pairs()
-    hand.begin(wanted, asked.n)
+    hand.begin(wanted, asked.n, asked.are_single)
     pairs.sort(asked, wanted.n)
-    pairs.make_room(asked.n, hand.part, hand.most)
+    pairs.make_room(asked, hand)
     with nogil:
         while first < wanted.n:
             hand.take(first)

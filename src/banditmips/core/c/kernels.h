@@ -227,6 +227,7 @@ struct bm_kernels {
      * number t of n, and makes 0. (With the portable kernels a part is a whole stretch.) */
     void (*add_part_f32)(int objective, const float *a, const double *const b[4], int n_queries, int64_t d, double *lanes);
     void (*add_part_f64)(int objective, const double *a, const double *const b[4], int n_queries, int64_t d, double *lanes);
+    void (*add_part_of_floats)(int objective, const float *a, const float *const b[4], int n_queries, int64_t d, double *lanes);
     void (*end_stretch)(double *lanes, int64_t n, double *sums);
 
     /* The same for all rows of a matrix by column, whatever its dtype, with up to BM_COLUMN_QUERIES queries, of products or

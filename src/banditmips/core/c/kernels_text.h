@@ -47,6 +47,7 @@ const struct bm_kernels BM_KERNELS = {
     OF_BOTH(dot_exact)
     OF_BOTH(sums_exact)
     OF_BOTH(add_part)
+    .add_part_of_floats = add_part_of_floats,
     .end_stretch = end_stretch,
     .columns_exact = columns_exact,
     .columns_rough = columns_rough,

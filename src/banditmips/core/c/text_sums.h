@@ -97,9 +97,19 @@ NEVER_INLINE void F(sums_exact)(int objective, const REAL *const a[4], int n_row
 #undef OF_ROWS
 
 #if BM_VECTOR_BYTES
+/* Numbers of a query, floats or doubles, from place j on */
+ALWAYS_INLINE v_f64 F(load_query)(const void *b, int is_single, int64_t j) {
+    return is_single ? load_wide_f32((const float *)b + j) : load_f64((const double *)b + j);
+}
+ALWAYS_INLINE v_f64 F(load_part_of_query)(const void *b, int is_single, int64_t j, int64_t n) {
+    return is_single ? load_part_wide_f32((const float *)b + j, n) : load_part_f64((const double *)b + j, n);
+}
+
 /* The terms of a part of a stretch of one row with some queries, which share what is loaded of it: what is added up of each
- * stays as it is, in the lanes of two vectors, where add_terms would have it. */
-ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *const *b, int n_queries, int64_t d, double *lanes) {
+ * stays as it is, in the lanes of two vectors, where add_terms would have it. Queries of floats take half of the cache, and
+ * their numbers are the same in double. */
+ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const void *const *b, int is_single, int n_queries, int64_t d,
+                                   double *lanes) {
     v_f64 s0[4], s1[4];
     for (int q = 0; q < n_queries; q++) {
         s0[q] = load_f64(lanes + q * BM_SUMS);
@@ -111,16 +121,16 @@ ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *c
         KEEP_LOADED(a0);
         KEEP_LOADED(a1);
         for (int q = 0; q < n_queries; q++) {
-            s0[q] += terms_f64(objective, a0, load_f64(b[q] + j));
-            s1[q] += terms_f64(objective, a1, load_f64(b[q] + j + LANES_f64));
+            s0[q] += terms_f64(objective, a0, F(load_query)(b[q], is_single, j));
+            s1[q] += terms_f64(objective, a1, F(load_query)(b[q], is_single, j + LANES_f64));
         }
     }
     if (j < d) { /* with zeros behind what is left */
         const int64_t n0 = d - j < LANES_f64 ? d - j : LANES_f64, n1 = d - j - n0;
         const v_f64 a0 = F(load_part_wide)(a + j, n0), a1 = F(load_part_wide)(a + j + n0, n1);
         for (int q = 0; q < n_queries; q++) {
-            s0[q] += terms_f64(objective, a0, load_part_f64(b[q] + j, n0));
-            s1[q] += terms_f64(objective, a1, load_part_f64(b[q] + j + n0, n1));
+            s0[q] += terms_f64(objective, a0, F(load_part_of_query)(b[q], is_single, j, n0));
+            s1[q] += terms_f64(objective, a1, F(load_part_of_query)(b[q], is_single, j + n0, n1));
         }
     }
     for (int q = 0; q < n_queries; q++) {
@@ -130,30 +140,48 @@ ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *c
 }
 #else
 /* The compiler adds up plain numbers as it likes: parts are whole stretches here. */
-ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const double *const *b, int n_queries, int64_t d, double *lanes) {
+ALWAYS_INLINE void F(add_to_lanes)(int objective, const REAL *a, const void *const *b, int is_single, int n_queries, int64_t d,
+                                   double *lanes) {
+    double wide[BM_STRETCH];
     for (int q = 0; q < n_queries; q++) {
         double found[4];
         const REAL *const same[4] = {a, a, a, a};
-        F(sums_exact)(objective, same, 1, b[q], d, found);
+        for (int64_t j = 0; is_single && j < d; j++) {
+            LOAD_UNALIGNED(float, x, (const float *)b[q] + j);
+            wide[j] = x;
+        }
+        F(sums_exact)(objective, same, 1, is_single ? wide : b[q], d, found);
         lanes[q * BM_SUMS] += found[0];
     }
 }
 #endif
 
-#define OF_QUERIES(objective)                             \
-    if (n_queries == 1)                                   \
-        F(add_to_lanes)(objective, a, b, 1, d, lanes);    \
-    else if (n_queries == 2)                              \
-        F(add_to_lanes)(objective, a, b, 2, d, lanes);    \
-    else                                                  \
-        F(add_to_lanes)(objective, a, b, 4, d, lanes);
-static void F(add_part)(int objective, const REAL *a, const double *const b[4], int n_queries, int64_t d, double *lanes) {
-    switch (objective) {
-        case BM_PRODUCTS: OF_QUERIES(BM_PRODUCTS) break;
-        case BM_SQUARES: OF_QUERIES(BM_SQUARES) break;
-        default: OF_QUERIES(BM_SIZES)
+#define OF_QUERIES(objective, is_single)                                   \
+    if (n_queries == 1)                                                    \
+        F(add_to_lanes)(objective, a, some, is_single, 1, d, lanes);       \
+    else if (n_queries == 2)                                               \
+        F(add_to_lanes)(objective, a, some, is_single, 2, d, lanes);       \
+    else                                                                   \
+        F(add_to_lanes)(objective, a, some, is_single, 4, d, lanes);
+#define OF_OBJECTIVES(is_single)                                           \
+    switch (objective) {                                                   \
+        case BM_PRODUCTS: OF_QUERIES(BM_PRODUCTS, is_single) break;        \
+        case BM_SQUARES: OF_QUERIES(BM_SQUARES, is_single) break;          \
+        default: OF_QUERIES(BM_SIZES, is_single)                           \
     }
+static void F(add_part)(int objective, const REAL *a, const double *const b[4], int n_queries, int64_t d, double *lanes) {
+    const void *some[4];
+    for (int q = 0; q < n_queries; q++) some[q] = b[q];
+    OF_OBJECTIVES(0)
 }
+#if IS_FLOAT
+static void add_part_of_floats(int objective, const float *a, const float *const b[4], int n_queries, int64_t d, double *lanes) {
+    const void *some[4];
+    for (int q = 0; q < n_queries; q++) some[q] = b[q];
+    OF_OBJECTIVES(1)
+}
+#endif
+#undef OF_OBJECTIVES
 #undef OF_QUERIES
 
 #if !IS_FLOAT
