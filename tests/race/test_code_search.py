@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import banditmips as bm
+from banditmips import _threads
 from banditmips._search_options import Options
+from banditmips.core import code_source
+from banditmips.race import code_search as code_search_module
 from banditmips.race.code_search import code_search
 from banditmips.race.costs import Costs
 from banditmips.race.query import Query
@@ -123,3 +126,31 @@ def test_a_budget_is_kept_where_all_products_would_take_less_time_than_rows(obje
             own = np.take_along_axis(scores, np.atleast_2d(result.indices), axis=1)
             assert (np.atleast_2d(result.lower) <= own + 1e-9).all()
             assert (own <= np.atleast_2d(result.upper) + 1e-9).all()
+
+
+@pytest.mark.parametrize("objective", ["inner_product", "cosine"])
+def test_threads_divide_long_rounds_and_change_nothing(monkeypatch, objective):
+    """Rounds that take long by the costs are read in pieces; sums of whole numbers are the same in any."""
+    slow = Costs(stream=1e5, near_stream=1e5, sweep=1e5, near_sweep=1e5, cell=50.0, near_cell=50.0, row=1e5)
+    monkeypatch.setattr(code_search_module, "costs", lambda: slow)
+    pieces = []
+
+    def in_pieces(work, n, least):
+        pieces.append((n, least))
+        return _threads.in_pieces(work, n, least)
+
+    monkeypatch.setattr(code_source, "in_pieces", in_pieces)
+    rng = np.random.default_rng(0)
+    atoms, queries = rng.normal(size=(700, 3_000)).astype(np.float32), rng.normal(size=(4, 3_000)).astype(np.float32)
+    found = []
+    for n_jobs in (1, 2, 3):
+        index = bm.BanditMIPS(objective=objective, n_jobs=n_jobs).fit(atoms)
+        found.append([index.search(query, k=3) for query in queries])
+        assert (len(pieces) > 0) == (n_jobs > 1)
+        assert all(least < n for n, least in pieces)
+        pieces.clear()
+    for alone, *others in zip(*found, strict=True):
+        for other in others:
+            for name in ("indices", "scores", "n_multiplies", "n_rounds", "n_survivors", "delta_spent"):
+                np.testing.assert_array_equal(getattr(alone, name), getattr(other, name))
+            assert alone.n_rounds > 0

@@ -60,6 +60,8 @@ cdef class CodeSource(Source):
     cdef double _effort_of_round(self, int64_t size) noexcept
     cdef int64_t _rung(self, int64_t size) noexcept nogil
     cdef void _read(self, int64_t size) noexcept nogil
+    cdef void _read_some(self, int64_t size, Py_ssize_t first, Py_ssize_t count) noexcept nogil
+    cdef void _estimate(self, int64_t size) noexcept nogil
     cdef void _fill_radius(self) noexcept nogil
     cdef const int64_t* _rows(self) noexcept nogil
     cdef void _read_signs(
@@ -69,5 +71,5 @@ cdef class CodeSource(Source):
         self, const uint64_t* codes, int64_t stride, const uint64_t* planes, int n_planes, int64_t n_words, Py_ssize_t first,
         Py_ssize_t count,
     ) noexcept nogil
-    cdef void _read_all_bits(self) noexcept nogil
+    cdef void _read_all_bits(self, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
     cdef void _describe_round(self, int64_t size) noexcept nogil

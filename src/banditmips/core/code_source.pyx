@@ -9,8 +9,11 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
+from functools import partial
+
 import numpy as np
 
+from banditmips._threads import in_pieces, n_threads
 from banditmips.core.certain cimport ScoreMap
 from banditmips.core.codes cimport ALIGNED, MAX_RUNGS, Codes
 from banditmips.core.kernels cimport bm_code_round, bm_kernels
@@ -32,6 +35,8 @@ cdef double ROUND_TIME = 3e3
 """Nanoseconds of a round whatever its size."""
 cdef double FINE_PART = 0.2
 """What rounding a query once more takes, of what rotating and rounding it took (37 of 188 microseconds at d = 102,000)."""
+cdef double WORTH_A_THREAD = 1.5e5
+"""Nanoseconds of a round that are worth a thread of their own: handing them over takes a tenth."""
 
 
 cdef enum:
@@ -279,13 +284,19 @@ cdef class CodeSource(Source):
         if self.rotated is None:
             self.rotated = RotatedQuery(self.codes, self._query, self._dither)
             self.time_spent += self.prepare_time
-        self.time_spent += self._time_of_round(size)
+        cdef double time = self._time_of_round(size)
+        self.time_spent += time
         cdef int64_t n_cells = self.codes.n_cells
         # A coordinate of a code counts as one multiply, however many bits it has.
         cdef int64_t read = self.alive.n * (size - self.size if size <= n_cells else n_cells)
         self.n_multiplies += read
         self.n_cells_read += read
-        if self.alive.n * CELLS_OF_AN_ATOM + read < CELLS_OF_AN_ATOM * WORTH_HANDING_OVER:
+        if self.full_time > 0.0 and time >= 2.0 * WORTH_A_THREAD and n_threads() > 1:
+            if size > n_cells:
+                self.rotated.make_fine()
+            in_pieces(partial(self.read_part, size), self.alive.n, int(self.alive.n * WORTH_A_THREAD / time))
+            self._estimate(size)
+        elif self.alive.n * CELLS_OF_AN_ATOM + read < CELLS_OF_AN_ATOM * WORTH_HANDING_OVER:
             self._read(size)
         else:
             with nogil:
@@ -293,13 +304,26 @@ cdef class CodeSource(Source):
         self.size = size
         return 0
 
+    def read_part(self, int64_t size, Py_ssize_t first, Py_ssize_t stop):
+        """Read the codes of some of the survivors up to `size` cells."""
+        with nogil:
+            self._read_some(size, first, stop - first)
+
     cdef void _read(self, int64_t size) noexcept nogil:
-        """Do that."""
+        """Do that for all of them, and estimate."""
         if size > self.codes.n_cells:
             self.rotated.make_fine()
-            self._read_all_bits()
+        self._read_some(size, 0, self.alive.n)
+        self._estimate(size)
+
+    cdef void _read_some(self, int64_t size, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
+        if size > self.codes.n_cells:
+            self._read_all_bits(first, first + count)
         else:
-            self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS, 0, self.alive.n)
+            self._read_signs(self.size, size, self.rotated.coarse, COARSE_BITS, first, count)
+
+    cdef void _estimate(self, int64_t size) noexcept nogil:
+        """Say what the sums of so many cells mean for the scores."""
         self._describe_round(size)
         bm_kernels().code_estimates(&self.round, self._rows(), self.alive.n, self.sums, self.alive.estimates)
         self.scores.apply(self.alive)
@@ -341,15 +365,15 @@ cdef class CodeSource(Source):
             self.codes.n_words, n_planes, n_words, self.sums + first,
         )
 
-    cdef void _read_all_bits(self) noexcept nogil:
+    cdef void _read_all_bits(self, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
         """Products of the whole codes with the finely rounded query: ``sum over planes of 2^p (2 S_p - T)``."""
         cdef int64_t n_words = self.codes.n_words
         cdef int plane, n_planes = self.codes.n_bits - 1
-        cdef Py_ssize_t t, first = 0, count
-        memset(self.sums, 0, self.alive.n * sizeof(int64_t))
+        cdef Py_ssize_t t, count
+        memset(self.sums + first, 0, (stop - first) * sizeof(int64_t))
         # A few survivors at a time, whose planes lie together in memory, by Horner's rule from the signs down.
-        while first < self.alive.n:
-            count = min(<Py_ssize_t> FINE_ATOMS, self.alive.n - first)
+        while first < stop:
+            count = min(<Py_ssize_t> FINE_ATOMS, stop - first)
             self._read_signs(0, self.codes.n_cells, self.rotated.fine, FINE_BITS, first, count)
             for plane in range(n_planes - 1, -1, -1):
                 for t in range(first, first + count):

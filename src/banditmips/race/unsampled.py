@@ -40,7 +40,7 @@ def for_products(atoms: AtomSet, queries: Any, k: Any, options: Options) -> tupl
         return atoms, options
     n_queries = len(queries) if queries.ndim == 2 else 1
     is_bare = atoms.facts is None and atoms.cache is None and atoms.codes is None
-    asks_for_time = options.minimise == "time" and options.budget is None and not options.trace
+    asks_for_time = options.minimise == "time" and options.budget is None
     # What is asked of a cache alone is answered there, with nothing around it.
     if not asks_for_time or (atoms.cache is not None and not options.rescore):
         return atoms, options
@@ -51,7 +51,8 @@ def for_products(atoms: AtomSet, queries: Any, k: Any, options: Options) -> tupl
     if is_bare:
         return atoms, options if may_sample(atoms, k, options, n_queries) else _unsaid(options)
     past = code_search(atoms, k, options).past(n_queries)
-    if past.allows_races and _may_try(atoms, n_queries):
+    # A record shows what the plan says, whatever came before.
+    if (past.allows_races or options.trace) and _may_try(atoms, n_queries):
         return atoms, options
     past.leave_out()
     whole = atoms.once("all products", lambda: replace(atoms, axes=None, codes=None, cache=None, buckets=None))
