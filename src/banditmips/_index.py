@@ -36,7 +36,7 @@ from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet, check_range, check_seed
 from banditmips.race.known import first_array
 from banditmips.race.preparing import extra_bytes
-from banditmips.race.unsampled import for_products
+from banditmips.race.unsampled import plain_for_products
 
 if TYPE_CHECKING:
     from banditmips._saved import SavedFile
@@ -301,7 +301,7 @@ class BanditMIPS:
         """
         chosen, fitted = self._parameters.of_call(options), self._fitted
         if chosen.says_how_to_sample or fitted.cache is not None:
-            fitted, chosen = for_products(fitted, queries, k, chosen)
+            fitted, chosen = plain_for_products(fitted, queries, k, chosen)
         kinds = fitted.prepared.get("plain")
         if kinds and self._file is None:
             plain: SearchResult | None = answer_plainly(kinds, first_array(fitted), queries, k, (chosen,), mask)

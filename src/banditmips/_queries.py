@@ -37,6 +37,7 @@ from banditmips.race.query import Query
 from banditmips.race.rules import check_needs
 from banditmips.race.sparse import SparseAnswer, SparseSearch
 from banditmips.race.together import Found
+from banditmips.race.unsampled import for_products
 
 __all__ = ["also_read", "check_together", "empty_batch", "explain_query", "run_queries"]
 
@@ -75,6 +76,8 @@ def _run_queries(
     check_together(atom_set, options)
     checked = not atom_set.unchecked
     check_room(k, len(rows))
+    # Whatever form the queries have, they take the same way.
+    atom_set, options = for_products(atom_set, k, options, len(rows))
     if len(rows) == 0:
         return empty_batch(k, options.trace, checked)
     codes = code_search(atom_set, k, options)

@@ -20,7 +20,7 @@ from banditmips.atoms.metering import metered
 from banditmips.core.plain import answer_plainly
 from banditmips.race.atom_set import AtomSet
 from banditmips.race.situation import WITHOUT_LENGTHS
-from banditmips.race.unsampled import for_products
+from banditmips.race.unsampled import plain_for_products
 
 __all__ = ["search"]
 
@@ -173,7 +173,7 @@ def search(
     store, n_bytes = _opened(atoms)
 
     def find(queries: ArrayLike, wanted: int, mask: ArrayLike | None) -> SearchResult:
-        atom_set, acting = for_products(AtomSet(store), queries, wanted, options)
+        atom_set, acting = plain_for_products(AtomSet(store), queries, wanted, options)
         found = bare_directly(store, queries, wanted, acting, asked, mask)
         return run_queries(atom_set, queries, wanted, acting, mask) if found is None else found
 

@@ -112,18 +112,21 @@ class SharedProducts:
             delta_spent=np.where(by_bytes, self._options.delta, 0.0),
             checked=not self._atoms.unchecked,
             bytes_read=np.zeros(m, dtype=np.int64),
-            trace=self._traces(n_candidates) if self._options.trace else None,
+            trace=self._traces(n_candidates, places) if self._options.trace else None,
         )
 
-    def _traces(self, n_candidates: NDArray[np.int64]) -> tuple[Trace, ...]:
-        """The records of searches without rounds; what the plan says of the first query, it says of all."""
-        atoms, options = self._atoms, self._options
+    def _traces(self, n_candidates: NDArray[np.int64], places: Sequence[int] | None) -> tuple[Trace, ...]:
+        """The records of searches without rounds."""
+        numbers = range(n_candidates.size) if places is None else places
+        return tuple(Trace((), self._plan_of(i), n) for i, n in zip(numbers, n_candidates.tolist(), strict=True))
+
+    def _plan_of(self, i: int) -> str:
+        """What the plan says of a query."""
+        atoms, options, excluded = self._atoms, self._options, self._excluded
         if misses_norms(atoms, options):
-            plan = f"{describe(atoms)}\nway: all products, and norms of the atoms with them"
-        else:
-            mask = self._excluded if self._excluded is None or self._excluded.ndim == 1 else self._excluded[0]
-            plan = Query(atoms, self._rows[0], self._k, options, mask).explain()
-        return tuple(Trace((), plan, n) for n in n_candidates.tolist())
+            return f"{describe(atoms)}\nway: all products, and norms of the atoms with them"
+        mask = excluded if excluded is None or excluded.ndim == 1 else excluded[i]
+        return Query(atoms, self._rows[i], self._k, options, mask).explain()
 
     def _count_candidates(self, m: int, places: Sequence[int] | None) -> NDArray[np.int64]:
         """How many atoms take part for each query."""

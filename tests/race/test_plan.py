@@ -10,8 +10,10 @@ from banditmips.atoms import DenseStore
 from banditmips.core.codes import Codes
 from banditmips.core.rotation import Rotation
 from banditmips.core.rows import Rows
+from banditmips.race.code_search import race_times
 from banditmips.race.costs import Costs
-from banditmips.race.full import exact_sums, products_with_all, products_with_one
+from banditmips.race.full import exact_sums, how_they_lie, products_with_all, products_with_one
+from banditmips.race.known import index_rows
 from banditmips.race.plan import SamplingPlan, cells_needed, code_times, coordinates_needed, full_time
 
 # --- without an index ---------------------------------------------------------------------------------------------
@@ -267,3 +269,19 @@ def test_between_cache_and_memory_costs_follow_what_a_last_cache_holds():
         found = [here.stream_of(1 << doublings) for doublings in (10, 21, 22, 23, 24, 25, 30)]
         expected = [here.near_stream + part * (here.stream - here.near_stream) for part in parts]
         np.testing.assert_allclose(found, expected)
+
+
+def test_the_plan_knows_in_which_order_atoms_lie_that_were_added():
+    """Rows of a part in Fortran order take a cache line for each number, also where the first part is in C order."""
+    atoms = np.random.default_rng(0).normal(size=(60, 400)).astype(np.float32)
+    parts = {"C": atoms[30:], "F": np.asfortranarray(atoms[30:])}
+    rows, full = {}, {}
+    for order, part in parts.items():
+        index = bm.BanditMIPS().fit(atoms[:30]).add(part)
+        times = race_times(index._atom_set, index._parameters.options)
+        rows[order], full[order] = times.row, times.full
+        assert how_they_lie(index_rows(index._atom_set)) == (True, order == "C")
+    assert rows["F"] > 2.0 * rows["C"]
+    whole = bm.BanditMIPS().fit(atoms)
+    assert rows["C"] == race_times(whole._atom_set, whole._parameters.options).row
+    assert full["C"] == race_times(whole._atom_set, whole._parameters.options).full

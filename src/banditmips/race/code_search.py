@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore, PartStore
+from banditmips.atoms import PartStore
 from banditmips.atoms.packed import PackedStore
 from banditmips.core.answer import Times, answer_survivors, leave_certain
 from banditmips.core.certain import MeasuredQuery
@@ -18,7 +18,7 @@ from banditmips.core.statistics import PRODUCT
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of
 from banditmips.race.costs import costs
-from banditmips.race.full import can_use_blas
+from banditmips.race.full import how_they_lie
 from banditmips.race.known import index_rows, known_of, norms_of
 from banditmips.race.past import Past
 from banditmips.race.plan import NO_TIMES, code_times, file_times, is_worth_a_race
@@ -58,9 +58,7 @@ def race_times(atoms: AtomSet, options: Options, n_sharing: int = 1) -> Times:
     by_row = store.by_row if isinstance(store, PackedStore) else store
     if isinstance(by_row, PartStore):
         return file_times(here, codes, by_row, n_sharing)
-    array = store.array if isinstance(store, DenseStore) else None
-    by_blas = array is not None and can_use_blas(array)
-    contiguous = array is None or array.strides[1] == array.itemsize
+    by_blas, contiguous = how_they_lie(index_rows(atoms))
 
     def times() -> Times:
         return code_times(here, codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_sharing)

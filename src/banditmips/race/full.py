@@ -31,6 +31,7 @@ __all__ = [
     "column_time",
     "come_from_memory",
     "exact_sums",
+    "how_they_lie",
     "is_for_many",
     "multiply",
     "products_with_all",
@@ -56,6 +57,13 @@ _LEAST_PRODUCTS, _LEAST_EXACT = 1 << 20, 1 << 18
 def can_use_blas(array: NDArray[Any]) -> bool:
     """Whether NumPy hands products with this array to BLAS without copying it."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def how_they_lie(rows: Rows | None) -> tuple[bool, bool]:
+    """Whether BLAS can read all of these matrices, and whether rows lie one after another, as far as is known."""
+    arrays = () if rows is None else rows.arrays
+    readable = bool(arrays) and all(can_use_blas(array) for array in arrays)
+    return readable, all(array.strides[1] == array.itemsize for array in arrays)
 
 
 def products_with_one(array: NDArray[Any], query: NDArray[Any]) -> NDArray[Any]:

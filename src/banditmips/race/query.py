@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from banditmips.atoms import DenseStore
 from banditmips.atoms.facts import length_of
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
@@ -23,7 +22,7 @@ from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import Buckets, race_buckets
 from banditmips.race.code_search import race_times, takes_codes
 from banditmips.race.costs import costs
-from banditmips.race.full import best_of_products, can_use_blas, rounding_of_products
+from banditmips.race.full import best_of_products, how_they_lie, rounding_of_products
 from banditmips.race.guess import guess_within
 from banditmips.race.known import index_rows, known_of
 from banditmips.race.plan import SamplingPlan, full_time, is_worth_a_race, row_time
@@ -202,7 +201,7 @@ class Query:
 
     def _race_on_samples(self) -> Outcome:
         """Race the candidates on sampled cells, where it pays."""
-        alive = self._bounded()
+        alive = self._survivors() if self.candidates.size <= self._k else self._bounded()
         rows = alive.row_array.copy()
         if rows.size <= self._k and self._options.rescore:
             return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
@@ -248,8 +247,6 @@ class Query:
     def _bounded(self) -> Survivors:
         """The candidates that can win by what `fit` knows, with what it knows of their scores."""
         alive, scores, bounds = self._survivors(), self._situation.product_map(), known_of(self._atoms).bounds
-        if alive.n <= self._k:
-            return alive
         if bounds is not None and scores is not None and bounds.bound(alive, MeasuredQuery(self._query), scores):
             drop_certain(alive)
         return alive
@@ -267,23 +264,21 @@ class Query:
 
         That is where they leave all candidates, or exact scores of some rows are not what is asked for.
         """
-        options, store = self._options, self._atoms.store
-        if options.minimise != "time" or not options.rescore or not isinstance(store, DenseStore):
+        options, store, rows = self._options, self._atoms.store, index_rows(self._atoms)
+        if options.minimise != "time" or not options.rescore or rows is None:
             return inf
         if alive.n == self.candidates.size or not self._affordable(self._exact.cost(alive.row_array), 0):
             return inf
         middles = alive.ranking()
         bar = np.partition(middles, alive.n - self._k)[alive.n - self._k]
         n_read = self._k + np.count_nonzero(middles + alive.radius_array >= bar)
-        contiguous = store.array.strides[1] == store.array.itemsize
-        return n_read * row_time(costs(), store.shape[1], store.dtype.itemsize, contiguous)
+        _, by_row = how_they_lie(rows)
+        return n_read * row_time(costs(), store.shape[1], store.dtype.itemsize, by_row)
 
     @property
     def _time_of_all(self) -> float:
         """Nanoseconds of all products, for one of the queries that would share them."""
-        store = self._atoms.store
-        assert isinstance(store, DenseStore)
-        by_blas, by_row = can_use_blas(store.array), store.array.strides[1] == store.array.itemsize
+        store, (by_blas, by_row) = self._atoms.store, how_they_lie(index_rows(self._atoms))
         return full_time(costs(), *store.shape, store.dtype.itemsize, by_blas, self.n_sharing, by_row)
 
     def _time_of_sampling(self, n_rows: int) -> float:

@@ -6,13 +6,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from banditmips.atoms import DenseStore
 from banditmips.race.atom_set import AtomSet, check_range
 from banditmips.race.batch import may_sample
 from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
-from banditmips.race.full import can_use_blas
+from banditmips.race.full import how_they_lie
 from banditmips.race.known import index_rows
 from banditmips.race.plan import REGRET, full_time
 from banditmips.race.rules import check_needs
@@ -20,7 +19,7 @@ from banditmips.race.rules import check_needs
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["for_products"]
+__all__ = ["for_products", "plain_for_products"]
 
 _UNSAID: dict[str, Any] = {
     "bound": "auto", "sampling": "auto", "beta": 0.5, "sigma": None, "value_range": None, "replacement": False
@@ -28,17 +27,14 @@ _UNSAID: dict[str, Any] = {
 """Options that say how to sample, as they are where nobody says anything."""
 
 
-def for_products(atoms: AtomSet, queries: Any, k: Any, options: Options) -> tuple[AtomSet, Options]:
-    """Atoms and options as all products take them, where that is how these queries are going to be answered.
+def for_products(atoms: AtomSet, k: int, options: Options, n_queries: int) -> tuple[AtomSet, Options]:
+    """Atoms and options as all products take them, where that is how so many queries are going to be answered.
 
-    Else as they are: where coordinates may be sampled, or certain bounds may leave few rows; or queries, or k, are such
-    that others have to look at them. What bounds have come to before is remembered; of short products it is a good part
-    what is around them alone.
+    Else as they are: where coordinates may be sampled, or certain bounds may leave few rows. What these have come to
+    before is remembered; of short products it is a good part what is around them alone.
     """
-    samples = options.says_how_to_sample or atoms.cache is not None or atoms.buckets is not None
-    if not samples or type(k) is not int or k < 1 or not are_plain(queries) or queries.ndim > 2:
+    if not _are_to_sample(atoms, options) or n_queries == 0:
         return atoms, options
-    n_queries = len(queries) if queries.ndim == 2 else 1
     is_bare = atoms.facts is None and atoms.cache is None and atoms.codes is None
     asks_for_time = options.minimise == "time" and options.budget is None
     # What is asked of a cache alone is answered there, with nothing around it.
@@ -59,17 +55,27 @@ def for_products(atoms: AtomSet, queries: Any, k: Any, options: Options) -> tupl
     return whole, _unsaid(options)
 
 
+def plain_for_products(atoms: AtomSet, queries: Any, k: Any, options: Options) -> tuple[AtomSet, Options]:
+    """The same before anybody has looked at queries and k, if these are plain; of others somebody has to."""
+    if not _are_to_sample(atoms, options) or type(k) is not int or k < 1 or not are_plain(queries) or queries.ndim > 2:
+        return atoms, options
+    return for_products(atoms, k, options, len(queries) if queries.ndim == 2 else 1)
+
+
 @lru_cache(maxsize=64)
 def _unsaid(options: Options) -> Options:
     # Of equal options the same each time: what is prepared for them is found by identity.
     return replace(options, **_UNSAID)
 
 
+def _are_to_sample(atoms: AtomSet, options: Options) -> bool:
+    """Whether somebody says how to sample."""
+    return options.says_how_to_sample or atoms.cache is not None or atoms.buckets is not None
+
+
 def _may_try(atoms: AtomSet, n_queries: int) -> bool:
     """Whether what is around a try is a small part of the products that so many queries share."""
     here, store = costs(), atoms.store
-    array = store.array if isinstance(store, DenseStore) else None
-    by_blas = array is not None and can_use_blas(array)
-    contiguous = array is None or array.strides[1] == array.itemsize
+    by_blas, contiguous = how_they_lie(index_rows(atoms))
     full = full_time(here, *store.shape, store.dtype.itemsize, by_blas, n_queries, contiguous)
     return here.round_overhead + here.probe_overhead <= 2.0 * REGRET * full
