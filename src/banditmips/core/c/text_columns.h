@@ -74,7 +74,7 @@ ALWAYS_INLINE void F(add_vectors)(const struct lane *lane, int objective, int64_
     UNROLLED for (int q = 0; q < n_queries; q++)
         UNROLLED for (int v = 0; v < n_vectors; v++)
             sums[q][v] = load_f64(lane->sums + q * lane->of_query + i + v * LANES_f64);
-    for (int c = 0; c < count; c++) {
+    UNROLLED for (int c = 0; c < count; c++) {
         v_f64 x[BESIDE];
         UNROLLED for (int v = 0; v < n_vectors; v++) {
             x[v] = F(load_wide)((const REAL *)(lane->a + c * lane->step) + i + v * LANES_f64);
