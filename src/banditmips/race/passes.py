@@ -39,6 +39,8 @@ _BEYOND_LANES = 8
 _BLOCK = 1 << 20
 """Entries that are converted for BLAS at a time: few enough to stay in a processor's last cache, and so many that the
 queries, which BLAS lays out anew each time, are few beside them."""
+_FEW = 8
+"""Queries that share one reading of columns."""
 _LEAST_ROWS, _MOST_ROWS = 1 << 8, 1 << 14
 """Rows in a block, if there are so many, which are few beside the queries otherwise; and of atoms in Fortran order: so
 many that what is read lies together."""
@@ -74,6 +76,9 @@ def pass_products(
     by_ourselves = is_for_many(rows, queries)
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])
+    if moments is None and rows.are_columns and queries.dtype == np.float64 and not by_blas and len(queries) <= _FEW:
+        # Integers that are no floats: sums in double precision take less than what BLAS would need them converted for.
+        return _exact_by_columns(rows, queries)
     if moments is not None and not totals and by_blas and gives_squares(rows):
         if len(queries) == 1:
             return _with_squares(rows, queries[0], moments[1])[np.newaxis]
@@ -125,6 +130,17 @@ def _by_columns(rows: Rows, queries: NDArray[Any], squares: NDArray[np.float64] 
         if squares is not None:
             squares[start:stop] = own
         return products
+
+    found = in_pieces(work, rows.n, max(1, _LEAST_SUMMED // (rows.d * len(queries))))
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+
+
+def _exact_by_columns(rows: Rows, queries: NDArray[Any]) -> NDArray[Any]:
+    """Products of all rows by column with a few queries in double precision, as exact as any."""
+    (array,) = rows.arrays
+
+    def work(start: int, stop: int) -> NDArray[Any]:
+        return Rows([array[start:stop]]).sums_of_columns(np.ascontiguousarray(queries), 0, stop - start, PRODUCT)
 
     found = in_pieces(work, rows.n, max(1, _LEAST_SUMMED // (rows.d * len(queries))))
     return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
