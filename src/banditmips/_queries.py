@@ -290,7 +290,9 @@ def check_together(atom_set: AtomSet, options: Options) -> None:
     """Check options that only make sense with what is known of the atoms."""
     check_range(atom_set.seen_range, options)
     check_seed(atom_set.store, options)
-    if options.delta > 0.0:  # all products need to know nothing
+    n, d = atom_set.store.shape
+    # All products need to know nothing, if they are affordable.
+    if options.delta > 0.0 or (options.budget is not None and options.budget < n * d):
         check_needs(options, atom_set.known_range, atom_set.facts is not None)
     if options.bound != "codes":
         return

@@ -134,6 +134,19 @@ def test_what_a_bound_needs_is_asked_for_all_the_same():
         bm.BanditMIPS(bound="codes").fit(atoms).search(query, sampling="uniform")
 
 
+@pytest.mark.parametrize("how", [{"bound": "bernstein"}, {"bound": "hoeffding"}, {"sampling": "optimal"}], ids=str)
+def test_all_products_need_to_know_nothing_unless_a_budget_forbids_them(how):
+    rng = np.random.default_rng(0)
+    atoms, query = rng.normal(size=(90, 300)), rng.normal(size=300)
+    index = bm.BanditMIPS(validate=False, delta=0.0, **how).fit(atoms)
+    best = (atoms @ query).argmax()
+    assert bm.search(atoms, query, delta=0.0, **how).indices[0] == best
+    assert index.search(query).indices[0] == best
+    assert index.search(query, budget=90 * 300).indices[0] == best
+    with pytest.raises(ValueError, match="needs to know the range|column norms"):
+        index.search(query, budget=90 * 300 - 1)
+
+
 def test_an_index_learns_that_neither_bounds_nor_samples_tell(no_sampling):
     """Nothing stands out: after two tries in vain the next two searches do without, then four, and so on."""
     rng = np.random.default_rng(0)

@@ -43,7 +43,8 @@ def for_products(atoms: AtomSet, k: int, options: Options, n_queries: int) -> tu
     if options.bound == "codes" or options.objective == "neg_l1" or index_rows(atoms) is None:
         return atoms, options
     check_range(atoms.seen_range, options)
-    check_needs(options, atoms.known_range, atoms.facts is not None)
+    if options.delta > 0.0:  # all products need to know nothing
+        check_needs(options, atoms.known_range, atoms.facts is not None)
     if is_bare:
         return atoms, options if may_sample(atoms, k, options, n_queries) else _unsaid(options)
     past = code_search(atoms, k, options).past(n_queries)
