@@ -1,4 +1,4 @@
-"""Builds banditmips.core and the few compiled modules beside it, which share some C files, with the flags they need."""
+"""Builds banditmips.core, one module of which holds the C files, and the few compiled modules beside it."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import banditmips as bm
 from banditmips.cli import app
-from banditmips.race import code_search, situation
+from banditmips.race import code_search, few_rows, situation
 from banditmips.race import query as race_query
 from banditmips.race.costs import Costs, _parse
 from banditmips.race.plan import SamplingPlan
@@ -31,7 +31,7 @@ def take(monkeypatch):
     """Have things take what is said, and not what they take here: ``take(cell=..., ...)``."""
 
     def take(**values):
-        for module in (code_search, race_query, situation):
+        for module in (code_search, few_rows, race_query, situation):
             monkeypatch.setattr(module, "costs", lambda: Costs(**values))
 
     take()
@@ -102,8 +102,11 @@ def test_explain_names_the_way_and_the_reason(even, take):
     assert "way: all products, because a probe of a few atoms" in unprepared.explain(query)
     apart = np.linspace(0.0, 20.0, 300, dtype=np.float32)[:, np.newaxis] + atoms
     unprepared = bm.BanditMIPS(layout="none").fit(apart)
+    assert "certain bounds: they leave " in unprepared.explain(query)
+    assert "way: exact rows of these" in unprepared.explain(query)
+    take(gather=1.0, probe_overhead=1.0, round_overhead=1.0, row_overhead=1e9)  # rows are what bounds leave to be read
     assert UNIFORM in unprepared.explain(query)
-    take(gather=1.0, arithmetic=1.0, weigh=1.0, probe_overhead=1.0, round_overhead=1.0)
+    take(gather=1.0, arithmetic=1.0, weigh=1.0, probe_overhead=1.0, round_overhead=1.0, row_overhead=1e9)
     assert WEIGHTED in unprepared.explain(query**8)
 
 

@@ -171,7 +171,7 @@ def test_leaders_whose_intervals_miss_are_not_lost():
 def dear_products(monkeypatch):
     """Let products cost so much that every query is raced, whatever its size."""
     dear = Costs(stream=1e6, near_stream=1e6, convert=1e6, row=1e3)
-    for module in ("code_search", "query", "direct", "unsampled"):
+    for module in ("code_search", "query", "direct", "few_rows"):
         monkeypatch.setattr(f"banditmips.race.{module}.costs", lambda: dear)
     monkeypatch.setattr("banditmips._direct._bare", {})  # what was planned for bare arrays before
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import banditmips as bm
+from banditmips.race import few_rows, unsampled
 from banditmips.race import query as race_query
-from banditmips.race import unsampled
 from banditmips.race.code_search import code_search
 from banditmips.race.costs import Costs
 from banditmips.race.plan import SamplingPlan
@@ -36,7 +36,7 @@ def no_sampling(monkeypatch):
     """Sampling never pays, trying bounds always does, whatever the machine."""
     monkeypatch.setattr(SamplingPlan, "can_pay", lambda self, first: False)
     monkeypatch.setattr(unsampled, "_may_try", lambda atoms, n_queries: True)
-    for module in (unsampled, race_query):
+    for module in (unsampled, race_query, few_rows):
         monkeypatch.setattr(module, "costs", lambda: Costs(row=0.1, row_overhead=1.0, stream=0.2, near_stream=0.2))
 
 

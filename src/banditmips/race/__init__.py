@@ -26,6 +26,8 @@ A query flows one way, from top to bottom; nothing flows back::
             |                            readers.py   the atoms' values there
             |                          core.loop: rounds, exact finish
             |
+            |---- few rows left -----> few_rows.py: those that certain bounds leave
+            |
             |---- a budget ----------> guess.py: a few coordinates of every atom, then rows
             |
             |---- hopeless ----------> full.py, rounded.py, streamed.py, passes.py, together.py: all products
@@ -60,7 +62,8 @@ lines with the files::
     streamed     <- costs, full, rounded
     passes       <- costs, full, rules
     code_search  <- atom_set, costs, full, known, past, plan, rules, situation
-    query        <- atom_set, buckets, code_search, costs, full, guess, known, plan, rules, sampled, situation, ways
+    few_rows     <- atom_set, costs, full, known, plan
+    query        <- atom_set, buckets, code_search, costs, few_rows, full, guess, known, rules, sampled, situation, ways
     ranking      <- known, passes
     wanted       <- full
     pair_scores  <- full, known, ranking, rules, situation, wanted
@@ -68,7 +71,7 @@ lines with the files::
     direct       <- code_search, costs, full, known, plan, rules, sampling, situation
     batch        <- code_search, costs, direct, known, plan, rounded, rules, together
     scored       <- batch, costs, full, known, passes, plan, ranking, rounded, rules, situation, together, wanted
-    unsampled    <- atom_set, batch, code_search, costs, direct, full, known, plan, rules
+    unsampled    <- atom_set, batch, code_search, costs, direct, few_rows, known, plan, rules
     sparse       <- atom_set, situation
 
 timing, costs, plan
@@ -94,9 +97,9 @@ atom_set, preparing, known
     What an index knows of its atoms, the one pass over them in which it learns that, and how the core takes it.
 past
     What races of one kind of search have come to, so that those which never pay are seldom tried.
-code_search, query, direct
-    A race on the codes of atoms in memory, whatever else is asked; one query of any kind: look at it, choose a way,
-    race, finish; the short way of a plain one.
+few_rows, code_search, query, direct
+    Rows that certain bounds leave, where coordinates would be sampled; a race on the codes of atoms in memory, whatever
+    else is asked; one query of any kind: look at it, choose a way, race, finish; the short way of a plain one.
 ranking, scored
     How what is ranked follows from inner products, by factors and offsets of the atoms; and that for plain queries to
     an index or a bare array.

@@ -28,7 +28,7 @@ from banditmips.race.situation import FEW_ENTRIES, WITHOUT_LENGTHS, less_its_lev
 if TYPE_CHECKING:
     from banditmips._search_options import Options
 
-__all__ = ["CodeSearch", "code_search", "race_times", "takes_codes"]
+__all__ = ["CodeSearch", "code_search", "may_pay", "race_times", "takes_codes"]
 
 _MOST_KEPT = 64
 """Combinations of k and options that are remembered for one set of atoms."""
@@ -64,6 +64,12 @@ def race_times(atoms: AtomSet, options: Options, n_sharing: int = 1) -> Times:
         return code_times(here, codes, store.shape[0], store.dtype.itemsize, contiguous, by_blas, n_sharing)
 
     return atoms.remembered("race times", n_sharing, here, times)
+
+
+def may_pay(atoms: AtomSet, times: Times, n: int, k: int, n_sharing: int) -> bool:
+    """Whether the products with n of the atoms, shared by so many queries, take longer than a race at its best."""
+    assert atoms.codes is not None
+    return is_worth_a_race(costs(), times, atoms.codes, n, k, n_sharing)
 
 
 def code_search(atoms: AtomSet, k: int, options: Options) -> CodeSearch:
@@ -189,8 +195,7 @@ class CodeSearch:
         """Whether there is anybody to leave out, and all products take longer than a race at its best."""
         if n_candidates <= self._k:
             return False
-        assert atoms.codes is not None
-        return times.full == 0.0 or is_worth_a_race(costs(), times, atoms.codes, n_candidates, self._k, n_sharing)
+        return times.full == 0.0 or may_pay(atoms, times, n_candidates, self._k, n_sharing)
 
 
 def _are_usual(atoms: AtomSet) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,19 +12,19 @@ from banditmips.atoms.facts import length_of
 from banditmips.core.answer import Times, answer
 from banditmips.core.certain import MeasuredQuery
 from banditmips.core.exact import Exact, ReaderExact
-from banditmips.core.loop import Limits, lead, race
+from banditmips.core.loop import Limits, race
 from banditmips.core.outcome import Outcome
 from banditmips.core.records import StopReason
 from banditmips.core.rule import drop_certain
 from banditmips.core.survivors import Survivors
 from banditmips.race.atom_set import AtomSet, candidates_of, describe
 from banditmips.race.buckets import Buckets, race_buckets
-from banditmips.race.code_search import race_times, takes_codes
+from banditmips.race.code_search import may_pay, race_times, takes_codes
 from banditmips.race.costs import costs
-from banditmips.race.full import best_of_products, how_they_lie, rounding_of_products
+from banditmips.race.few_rows import finish_rows, time_of_all, time_of_first_round, time_of_rows
+from banditmips.race.full import best_of_products, rounding_of_products
 from banditmips.race.guess import guess_within
 from banditmips.race.known import index_rows, known_of
-from banditmips.race.plan import SamplingPlan, full_time, is_worth_a_race, row_time
 from banditmips.race.rules import least_sample, make_rule
 from banditmips.race.sampled import Contest, measure
 from banditmips.race.situation import SamplingChoice, Situation
@@ -194,9 +193,7 @@ class Query:
 
     def _codes_cannot_pay(self, times: Times) -> bool:
         """Whether all products take too little time for a race on codes, or are all 0."""
-        codes, n = self._atoms.codes, self.candidates.size
-        assert codes is not None
-        pays = is_worth_a_race(costs(), times, codes, n, self._k, self.n_sharing)
+        pays = may_pay(self._atoms, times, self.candidates.size, self._k, self.n_sharing)
         return times.full > 0.0 and (not pays or self._situation.support.size == 0)
 
     def _race_on_samples(self) -> Outcome:
@@ -206,7 +203,7 @@ class Query:
         if rows.size <= self._k and self._options.rescore:
             return Outcome(Survivors(rows, rows.size, self._k, self._options.absolute), StopReason.SEPARATED)
         if self._goes_by_rows(alive):
-            return self._finish_rows(alive)
+            return finish_rows(alive, self._exact, self.candidates.size)
         why = self.why_exactly
         if why is not None:
             if self._affordable(self._exact.cost(self.candidates), 0):
@@ -253,48 +250,18 @@ class Query:
 
     def _goes_by_rows(self, alive: Survivors) -> bool:
         """Whether the rows that certain bounds leave take less than all products, and than sampling, if it may pay."""
-        of_rows = self._time_of_rows(alive)
-        if of_rows == inf or of_rows > self._time_of_all:
+        options, atoms = self._options, self._atoms
+        if options.minimise != "time" or not options.rescore or alive.n == self.candidates.size:
             return False
-        is_soonest = 2.0 * of_rows <= self._time_of_all and of_rows <= self._time_of_sampling(alive.n)
-        return is_soonest or self.why_exactly is not None
-
-    def _time_of_rows(self, alive: Survivors) -> float:
-        """Nanoseconds of the rows that certain bounds leave, once the k most promising are known; or infinite.
-
-        That is where they leave all candidates, or exact scores of some rows are not what is asked for.
-        """
-        options, store, rows = self._options, self._atoms.store, index_rows(self._atoms)
-        if options.minimise != "time" or not options.rescore or rows is None:
-            return inf
-        if alive.n == self.candidates.size or not self._affordable(self._exact.cost(alive.row_array), 0):
-            return inf
-        middles = alive.ranking()
-        bar = np.partition(middles, alive.n - self._k)[alive.n - self._k]
-        n_read = self._k + np.count_nonzero(middles + alive.radius_array >= bar)
-        _, by_row = how_they_lie(rows)
-        return n_read * row_time(costs(), store.shape[1], store.dtype.itemsize, by_row)
-
-    @property
-    def _time_of_all(self) -> float:
-        """Nanoseconds of all products, for one of the queries that would share them."""
-        store, (by_blas, by_row) = self._atoms.store, how_they_lie(index_rows(self._atoms))
-        return full_time(costs(), *store.shape, store.dtype.itemsize, by_blas, self.n_sharing, by_row)
-
-    def _time_of_sampling(self, n_rows: int) -> float:
-        """Nanoseconds of a first round on so many rows, at least."""
-        store = self._atoms.store
-        plan = SamplingPlan(costs(), *store.shape, store.dtype.itemsize)
-        return plan.first_round(n_rows, least_sample(self._options, self._k, self.candidates.size))
-
-    def _finish_rows(self, alive: Survivors) -> Outcome:
-        """Exact scores of those that certain bounds leave; first of the k most promising, which leave out others."""
-        n_multiplies = lead(alive, self._exact)
-        drop_certain(alive)
-        outcome = Outcome(alive, StopReason.FINISHED_EXACTLY, n_multiplies=n_multiplies)
-        outcome.n_raced = self.candidates.size
-        outcome.rescore(alive.n, self._options.absolute, self._exact)
-        return outcome
+        if not self._affordable(self._exact.cost(alive.row_array), 0):
+            return False
+        of_rows, of_all = time_of_rows(atoms, alive), time_of_all(atoms, self.n_sharing)
+        if of_rows > of_all:
+            return False
+        of_sampling = time_of_first_round(atoms, alive.n, least_sample(options, self._k, self.candidates.size))
+        if 2.0 * of_rows <= of_all and of_rows <= of_sampling:
+            return True
+        return self.why_exactly is not None or of_rows <= self._choice.time
 
     @cached_property
     def why_exactly(self) -> str | None:

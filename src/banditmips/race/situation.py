@@ -257,7 +257,7 @@ class Situation:
         time = plan.race_time(max(needed, first), first)
         text = f"{probed}, {time / 1e3:.0f} us in all; all products take {plan.full / 1e3:.0f} us"
         # Differences tell most atoms apart at once, but not those close to the best: there a probe can only say no.
-        return SamplingChoice(None, text, plan.schedule(time if self.is_product else 0.0))
+        return SamplingChoice(None, text, plan.schedule(time if self.is_product else 0.0), time)
 
 
 def map_of_terms(atoms: AtomSet, objective: str, query: NDArray[np.float64]) -> ScoreMap:
@@ -290,11 +290,15 @@ _AS_IT_IS = ScoreMap()
 
 @dataclass(frozen=True)
 class SamplingChoice:
-    """Why nothing is to be sampled for, if that is so; else what sampling is expected to take, and when it ends."""
+    """Why nothing is to be sampled for, if that is so; else what sampling is expected to take, and when it ends.
+
+    `time` is in nanoseconds, or 0 where nobody knows.
+    """
 
     why_not: str | None = None
     expects: str | None = None
     schedule: TimedSchedule | None = None
+    time: float = 0.0
 
 
 def why_not_sampled(store: SparseStore) -> str | None:

@@ -11,9 +11,9 @@ from banditmips.race.batch import may_sample
 from banditmips.race.code_search import code_search
 from banditmips.race.costs import costs
 from banditmips.race.direct import are_plain
-from banditmips.race.full import how_they_lie
+from banditmips.race.few_rows import time_of_all
 from banditmips.race.known import index_rows
-from banditmips.race.plan import REGRET, full_time
+from banditmips.race.plan import REGRET
 from banditmips.race.rules import check_needs
 
 if TYPE_CHECKING:
@@ -76,7 +76,5 @@ def _are_to_sample(atoms: AtomSet, options: Options) -> bool:
 
 def _may_try(atoms: AtomSet, n_queries: int) -> bool:
     """Whether what is around a try is a small part of the products that so many queries share."""
-    here, store = costs(), atoms.store
-    by_blas, contiguous = how_they_lie(index_rows(atoms))
-    full = full_time(here, *store.shape, store.dtype.itemsize, by_blas, n_queries, contiguous)
-    return here.round_overhead + here.probe_overhead <= 2.0 * REGRET * full
+    here = costs()
+    return here.round_overhead + here.probe_overhead <= 2.0 * REGRET * time_of_all(atoms, n_queries)
