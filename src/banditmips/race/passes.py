@@ -39,8 +39,6 @@ _BEYOND_LANES = 8
 _BLOCK = 1 << 20
 """Entries that are converted for BLAS at a time: few enough to stay in a processor's last cache, and so many that the
 queries, which BLAS lays out anew each time, are few beside them."""
-_FEW = 8
-"""Queries that share one reading of columns."""
 _LEAST_ROWS, _MOST_ROWS = 1 << 8, 1 << 14
 """Rows in a block, if there are so many, which are few beside the queries otherwise; and of atoms in Fortran order: so
 many that what is read lies together."""
@@ -76,7 +74,8 @@ def pass_products(
     by_ourselves = is_for_many(rows, queries)
     if (moments is None or not totals) and sweeps_columns(rows, len(queries)):
         return _by_columns(rows, queries, None if moments is None else moments[1])
-    if moments is None and rows.are_columns and queries.dtype == np.float64 and not by_blas and len(queries) <= _FEW:
+    share_a_reading = rows.are_columns and costs().readings(len(queries)) == 1
+    if moments is None and share_a_reading and queries.dtype == np.float64 and not by_blas:
         # Integers that are no floats: sums in double precision take less than what BLAS would need them converted for.
         return _exact_by_columns(rows, queries)
     if moments is not None and not totals and by_blas and gives_squares(rows):
